@@ -1,0 +1,49 @@
+# Two commands do everything: `make flywheel` and `make test`. Both need Python 3.11+ and make only.
+PY ?= python3
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# A folder of wheels that pip knows is given to uv too (an empty value is harmless).
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+
+SOURCE ?=
+FORMAT ?= auto
+ARGUMENTS ?=
+
+.PHONY: install flywheel ui test check lock repro clean
+
+install: .venv/.ok
+
+.venv/.ok: pyproject.toml constraints.txt
+	$(PY) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check "uv>=0.9"
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[dev]"
+	touch $@
+
+flywheel: .venv/.ok
+	@mkdir -p data/reports
+	$(BIN)/harness flywheel $(if $(SOURCE),--source $(SOURCE) --format $(FORMAT)) $(ARGUMENTS) > data/reports/flywheel.json
+
+ui: .venv/.ok
+	$(BIN)/mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --default-artifact-root ./mlruns/artifacts --host 127.0.0.1 --workers 1
+
+repro: .venv/.ok
+	$(BIN)/dvc repro
+
+check: .venv/.ok
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/architecture
+
+test: .venv/.ok
+	$(BIN)/python -m pytest -q
+
+lock:
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev pyproject.toml -o constraints.txt
+	# CUDA libraries come with the CUDA build of torch only, and either build of it is fine.
+	sed -E '/^(nvidia-|cuda-|triton)/d; s/^(torch==[0-9.]+).*/\1/' constraints.txt | uniq > constraints.tmp
+	mv constraints.tmp constraints.txt
+
+clean:
+	rm -rf data/raw/sample data/interim data/features data/models data/reports data/quarantine .harness

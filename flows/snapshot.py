@@ -1,0 +1,94 @@
+"""DVC: versions what the flow has already made. It never runs a stage."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
+from dvc.utils.serialize import modify_yaml
+
+from harness_core.errors import HarnessError
+from harness_core.stages.dag import RAW, STAGES, Workspace
+from harness_core.stages.project import PARAMS, PIPELINE
+
+_LOG: Final = logging.getLogger("harness")
+
+
+def set_params(workspace: Workspace, values: dict[str, Any]) -> None:
+    """Write `section.key` → value into `params.yaml`, keeping its comments."""
+    with modify_yaml(str(workspace.path(PARAMS))) as document:
+        for name, value in values.items():
+            *parents, leaf = name.split(".")
+            node = document
+            for part in parents:
+                node = node[part]
+            node[leaf] = value
+
+
+def snapshot(workspace: Workspace) -> dict[str, str]:
+    """Record the present data and outputs; return the DVC digest of each output by path.
+
+    Raw logs that no stage writes are added as data of their own; every stage of `dvc.yaml` is
+    committed as it stands, so that `dvc repro` has nothing to do afterwards.
+    """
+    with _quiet(), _repository(workspace) as repository:
+        for source in own_sources(workspace):
+            repository.add(str(workspace.path(f"{RAW}/{source}")))
+        repository.commit(force=True)
+    return locked_digests(workspace)
+
+
+def own_sources(workspace: Workspace) -> list[str]:
+    """Landed sources that no stage of the working folder's `dvc.yaml` writes."""
+    made = {out for stage in pipeline_stages(workspace) for out in STAGES[stage].outs}
+    folders = sorted(path for path in workspace.path(RAW).iterdir() if path.is_dir())
+    return [folder.name for folder in folders if f"{RAW}/{folder.name}" not in made]
+
+
+def pipeline_stages(workspace: Workspace) -> list[str]:
+    """Names of the stages in the working folder's `dvc.yaml`."""
+    document = yaml.safe_load(workspace.path(PIPELINE).read_text(encoding="utf-8"))
+    return list(document["stages"])
+
+
+def locked_digests(workspace: Workspace) -> dict[str, str]:
+    """Path → DVC digest, from `dvc.lock` and the pointers of raw sources."""
+    digests: dict[str, str] = {}
+    lock = workspace.path("dvc.lock")
+    documents = [lock, *sorted(workspace.path(RAW).glob("*.dvc"))]
+    for path in (path for path in documents if path.exists()):
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = document.get("stages", {}).values() if path == lock else [document]
+        prefix = "" if path == lock else f"{RAW}/"
+        for out in (out for entry in entries for out in entry.get("outs", ())):
+            digests[prefix + out["path"]] = out["md5"]
+    return digests
+
+
+@contextmanager
+def _repository(workspace: Workspace) -> Iterator[Repo]:
+    root = str(workspace.root)
+    try:
+        if not workspace.path(".dvc").exists():
+            has_git = workspace.path(".git").exists()
+            with Repo.init(root, no_scm=not has_git) as fresh, fresh.config.edit("repo") as config:
+                config["core"] |= {"analytics": False, "check_update": False}
+        with Repo(root) as repository:
+            yield repository
+    except DvcException as error:
+        raise HarnessError(f"DVC could not version {root}: {error}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("dvc")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,249 @@
+"""The command line of the library: one verb a stage, and the verbs around a model.
+
+One JSON object goes to stdout; progress and refusals in words go to stderr. Exit codes: 0 done,
+2 usage or parameters, 3 data, 4 promotion refused, 5 no isolation, 1 anything unexpected.
+"""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from harness_core.errors import HarnessError, ParameterError, PromotionRefused
+from harness_core.params import Params, load_params
+from harness_core.settings import Settings
+from harness_core.stages.dag import STAGES, Workspace
+from harness_core.stages.execute import execute
+from harness_core.stages.project import PARAMS, prepare_project
+
+Workdir = Annotated[
+    Path | None, typer.Option("--workdir", help="Folder that holds all state of a run.")
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="section.key=value, may be repeated.")
+]
+Sources = Annotated[
+    list[Path] | None, typer.Option("--source", help="File or folder of logs, may be repeated.")
+]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option("--format", help="Format of each --source in turn; `auto` looks at the content."),
+]
+Model = Annotated[
+    str, typer.Option("--model", help="`champion`, `candidate`, a version, or a model folder.")
+]
+
+app: Final = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def setup(
+    *, quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only refusals.")] = False
+) -> None:
+    """A controller for LLM agents, learnt offline from existing logs."""
+    logger = logging.getLogger("harness")
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    if not logger.handlers:
+        console = Console(stderr=True)
+        logger.addHandler(RichHandler(console=console, show_path=False, show_level=False))
+        logger.propagate = False
+
+
+def print_json(value: Any) -> None:
+    """The one JSON object of a command, on stdout."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
+
+
+def pair_sources(sources: list[Path] | None, formats: list[str] | None) -> list[dict[str, str]]:
+    """Join each source with its format; one format may serve all, none means `auto`."""
+    paths = sources or []
+    names = formats or ["auto"]
+    if len(names) == 1:
+        names = names * len(paths)
+    if len(names) != len(paths):
+        raise ParameterError(f"{len(paths)} --source but {len(names)} --format: give one for each")
+    return [
+        {"path": str(path), "format": name} for path, name in zip(paths, names, strict=True)
+    ]
+
+
+def open_workspace(workdir: Path | None) -> Workspace:
+    """The working folder that the options or the environment name."""
+    return prepare_project(workdir or Settings().workdir)
+
+
+def _params(workspace: Workspace, overrides: list[str] | None) -> Params:
+    return load_params(workspace.path(PARAMS), overrides or ())
+
+
+def _run_stage(stage: str, workdir: Path | None, overrides: list[str] | None) -> None:
+    workspace = open_workspace(workdir)
+    report = execute(stage, _params(workspace, overrides), workspace)
+    print_json(report.model_dump(mode="json"))
+
+
+@app.command()
+def sample(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Write sample logs: a simulated coding agent plays the problems that ship with harness."""
+    _run_stage("sample", workdir, overrides)
+
+
+@app.command()
+def ingest(
+    sources: Sources = None,
+    formats: Formats = None,
+    workdir: Workdir = None,
+    overrides: Overrides = None,
+) -> None:
+    """Read raw logs into tables; rows that cannot be read go to `data/quarantine/`."""
+    from harness_core.stages.sources import land_source  # noqa: PLC0415  # brings the importers
+
+    workspace = open_workspace(workdir)
+    for item in pair_sources(sources, formats):
+        land_source(Path(item["path"]), item["format"], workspace)
+    _run_stage("ingest", workspace.root, overrides)
+
+
+@app.command()
+def validate(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Check the tables with Great Expectations; a critical failure stops."""
+    _run_stage("validate", workdir, overrides)
+
+
+@app.command()
+def rewards(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Compute every reward component, running programs in the sandbox."""
+    _run_stage("rewards", workdir, overrides)
+
+
+@app.command()
+def transitions(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Build transitions, decision groups and the split by task."""
+    _run_stage("transitions", workdir, overrides)
+
+
+@app.command()
+def features(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Encode states and actions."""
+    _run_stage("features", workdir, overrides)
+
+
+@app.command()
+def train(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Train the critic and its cross-fitting folds."""
+    _run_stage("train", workdir, overrides)
+
+
+@app.command()
+def evaluate(
+    sources: Sources = None,
+    formats: Formats = None,
+    model: Model = "candidate",
+    workdir: Workdir = None,
+    overrides: Overrides = None,
+) -> None:
+    """Judge a model on held-out tasks, or with --source on logs it was never trained on."""
+    workspace = open_workspace(workdir)
+    params = _params(workspace, overrides)
+    if not sources:
+        if model != "candidate":
+            raise ParameterError("--model: name the logs to judge it on with --source")
+        _run_stage("evaluate", workspace.root, overrides)
+        return
+    from harness_core.stages.foreign import evaluate_foreign  # noqa: PLC0415  # brings torch
+
+    pairs = [(Path(item["path"]), item["format"]) for item in pair_sources(sources, formats)]
+    print_json({"evaluation": evaluate_foreign(params, workspace, pairs, model=model)})
+
+
+@app.command()
+def compare(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Compare the trained model with the champion, family by family, and write the verdict."""
+    _run_stage("compare", workdir, overrides)
+
+
+@app.command()
+def register(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Register the trained model in MLflow; promote it if the verdict says so, else exit with 4."""
+    from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
+
+    workspace = open_workspace(workdir)
+    params = _params(workspace, overrides)
+    context = registration.run_context(workspace, params, dvc_digests={})
+    figures = registration.run(params.registry, workspace, run_context=context).figures
+    print_json(figures)
+    if not figures["promoted"]:
+        raise PromotionRefused("the gate kept the champion; the reasons stand in the report")
+
+
+@app.command()
+def champion(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Say which model is in use, and put it into `data/models/champion/`."""
+    from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
+
+    workspace = open_workspace(workdir)
+    registry = _params(workspace, overrides).registry
+    registration.fetch_champion(workspace)
+    print_json(registration.describe_champion(registry, workspace))
+
+
+@app.command()
+def score(model: Model = "champion", workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Read {"state": …, "candidates": […], "goal": …} from stdin and print the decision."""
+    from harness_core.stages.score import score_request  # noqa: PLC0415  # brings torch
+
+    workspace = open_workspace(workdir)
+    params = _params(workspace, overrides)
+    print_json(score_request(sys.stdin.buffer.read(), params, workspace, model=model))
+
+
+@app.command()
+def doctor(
+    workdir: Workdir = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Say what works and what does not on this machine."""
+    from harness_core.stages.doctor import examine, in_words  # noqa: PLC0415  # brings the vendors
+
+    findings = examine(Workspace((workdir or Settings().workdir).resolve()))
+    if as_json:
+        print_json({"healthy": all(item.ok for item in findings), "checks": findings_json(findings)})
+    else:
+        sys.stdout.write(in_words(findings) + "\n")
+    if not all(item.ok for item in findings if item.required):
+        raise typer.Exit(1)
+
+
+def findings_json(findings: Any) -> list[dict[str, Any]]:
+    """Findings as plain data."""
+    return [item.model_dump() for item in findings]
+
+
+def run_app(application: typer.Typer, arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit code; our own refusals become words, not traces."""
+    try:
+        result = application(arguments, standalone_mode=False)
+    except HarnessError as error:
+        sys.stderr.write(f"harness: {error}\n")
+        return error.exit_code
+    except typer.Abort:
+        return 130
+    except Exception as error:
+        # Usage errors carry their own text and code; everything else keeps its traceback.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        return int(getattr(error, "exit_code", 2))
+    return result if isinstance(result, int) else 0
+
+
+STAGE_VERBS: Final = tuple(STAGES)
+"""Verbs that run a stage; the rest of the contract are the verbs around a model."""

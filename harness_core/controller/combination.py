@@ -1,0 +1,175 @@
+"""Stage two of selection: the critic's score combined with what the group itself says.
+
+Within a decision group each signal is turned into a z-score, and the combined score is their
+weighted sum. The weights are few and non-negative; they are fitted by pairwise logistic regression
+on out-of-fold scores, so that an overconfident critic cannot drown the others.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from harness_core.features.batch import DecisionGroup, Floats, GroupSignals
+from harness_core.features.set_relative import SET_RELATIVE, set_relative
+from harness_core.records import Record
+
+_Doubles = npt.NDArray[np.float64]
+
+_PULL: Final = 0.01
+"""Strength of the pull towards the critic alone, per mean pair loss."""
+_N_DRAWS: Final = 2
+
+
+def _column(name: str) -> Callable[[GroupSignals], Floats]:
+    index = SET_RELATIVE.index(name)
+    return lambda signals: set_relative(signals)[:, index]
+
+
+_SIGNALS: Final[Mapping[str, Callable[[GroupSignals], Floats]]] = {
+    "agent_prior": lambda signals: signals.agent_prior,
+    "output_agreement": _column("output_agreement"),
+    "answer_agreement": _column("answer_agreement"),
+    "visible_rate": lambda signals: np.nan_to_num(signals.visible_rate),
+}
+
+
+class Combination(Record):
+    """Weights of stage two and the calibration of the critic's logit."""
+
+    weights: dict[str, float]
+    """Signal → non-negative weight of its z-score; `critic` is the critic itself."""
+    slope: float = Field(allow_inf_nan=False)
+    intercept: float = Field(allow_inf_nan=False)
+    """P(success) = σ(slope · logit + intercept), Platt's calibration on out-of-fold logits."""
+
+
+CRITIC_ALONE: Final = Combination(weights={"critic": 1.0}, slope=1.0, intercept=0.0)
+"""What is used where there is nothing to fit on."""
+
+
+def combine(combination: Combination, logits: Floats, signals: GroupSignals) -> Floats:
+    """Scores [K] of one group from the critic's logits [K]; higher is better."""
+    columns = _columns(logits, signals)
+    weights = np.array([combination.weights.get(name, 0.0) for name in _names()])
+    return (columns @ weights).astype(np.float32)
+
+
+def success_probability(combination: Combination, logits: Floats) -> Floats:
+    """Calibrated probability of success of each logit."""
+    return expit(combination.slope * logits + combination.intercept).astype(np.float32)
+
+
+def fit_combination(
+    groups: Sequence[DecisionGroup],
+    logits: Sequence[Floats],
+    *,
+    group_sizes: Sequence[int],
+    seed: int,
+) -> Combination:
+    """Fit weights and calibration on groups whose logits come from models that never saw them."""
+    rng = np.random.default_rng(seed)
+    differences, pair_weights = _pairs(groups, logits, group_sizes=group_sizes, rng=rng)
+    start = np.array([1.0] + [0.0] * len(_SIGNALS))
+    weights = _fit_weights(differences, pair_weights, start=start)
+    slope, intercept = _fit_calibration(groups, logits)
+    return Combination(
+        weights={name: round(float(weight), 6) for name, weight in zip(_names(), weights)},
+        slope=slope,
+        intercept=intercept,
+    )
+
+
+def _names() -> tuple[str, ...]:
+    return ("critic", *_SIGNALS)
+
+
+def _columns(logits: Floats, signals: GroupSignals) -> _Doubles:
+    raw = [logits, *(signal(signals) for signal in _SIGNALS.values())]
+    return np.stack([_z_score(np.asarray(column, dtype=np.float64)) for column in raw], axis=1)
+
+
+def _z_score(values: _Doubles) -> _Doubles:
+    spread = float(values.std())
+    # A signal that is the same for all says nothing; dividing by its rounding error would.
+    return (values - values.mean()) / spread if spread > 1e-6 else np.zeros_like(values)
+
+
+def _pairs(
+    groups: Sequence[DecisionGroup],
+    logits: Sequence[Floats],
+    *,
+    group_sizes: Sequence[int],
+    rng: np.random.Generator,
+) -> tuple[_Doubles, _Doubles]:
+    """Differences of signals of all (better, worse) pairs, and the weight of each pair."""
+    differences = [np.zeros((0, len(_names())))]
+    weights = [np.zeros(0)]
+    for group, group_logits in zip(groups, logits, strict=True):
+        for index in _subsets(group, group_sizes, rng):
+            success = group.success[index]
+            better, worse = np.nonzero(success[:, None] > success[None, :])
+            if len(better):
+                columns = _columns(group_logits[index], group.signals.take(index))
+                differences.append(columns[better] - columns[worse])
+                weights.append(np.full(len(better), 1.0 / len(better)))
+    return np.concatenate(differences), np.concatenate(weights)
+
+
+def _subsets(
+    group: DecisionGroup, sizes: Iterable[int], rng: np.random.Generator
+) -> Iterable[npt.NDArray[np.int64]]:
+    known = np.flatnonzero(~np.isnan(group.success))
+    for size in sizes:
+        if size < len(known):
+            for _ in range(_N_DRAWS):
+                yield np.sort(rng.choice(known, size=size, replace=False))
+    if len(known) > 1:
+        yield known
+
+
+def _fit_weights(differences: _Doubles, weights: _Doubles, *, start: _Doubles) -> _Doubles:
+    if not len(differences):
+        return start
+    weights = weights / weights.sum()
+
+    def loss(vector: _Doubles) -> tuple[float, _Doubles]:
+        margins = differences @ vector
+        pull = vector - start
+        value = float(weights @ np.logaddexp(0.0, -margins)) + _PULL * float(pull @ pull)
+        gradient = -(weights * expit(-margins)) @ differences + 2 * _PULL * pull
+        return value, gradient
+
+    bounds = [(0.0, None)] * len(start)
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(result.x)
+
+
+def _fit_calibration(
+    groups: Sequence[DecisionGroup], logits: Sequence[Floats]
+) -> tuple[float, float]:
+    if not groups:
+        return 1.0, 0.0
+    label = np.concatenate([group.success for group in groups]).astype(np.float64)
+    logit = np.concatenate(list(logits)).astype(np.float64)
+    known = ~np.isnan(label)
+    label, logit = label[known], logit[known]
+    if not len(label):
+        return 1.0, 0.0
+
+    def loss(vector: _Doubles) -> tuple[float, _Doubles]:
+        margin = vector[0] * logit + vector[1]
+        value = float(np.mean(np.logaddexp(0.0, margin) - label * margin))
+        residual = expit(margin) - label
+        pull = vector - np.array([1.0, 0.0])
+        gradient = np.array([np.mean(residual * logit), np.mean(residual)])
+        return value + 1e-4 * float(pull @ pull), gradient + 2e-4 * pull
+
+    # The slope is kept positive: a calibration may not turn the order round.
+    bounds = [(1e-3, None), (None, None)]
+    result = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
+    return round(float(result.x[0]), 6), round(float(result.x[1]), 6)

@@ -1,0 +1,231 @@
+"""The controller at run time: filter, score, reweight by goal, select, or stand aside."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from harness_core.controller.combination import combine, success_probability
+from harness_core.controller.decision import Decision, FilteredCandidate, Reason
+from harness_core.controller.guard import filter_dangerous
+from harness_core.controller.manifest import ModelManifest, read_manifest
+from harness_core.controller.scoring import Critic, action_values, attempt_logits
+from harness_core.errors import FingerprintMismatch, ParameterError
+from harness_core.features.batch import DecisionGroup, Floats
+from harness_core.features.pipeline import FeaturePipeline
+from harness_core.features.runtime import featurise_request
+from harness_core.learners.checkpoint import load_critic
+from harness_core.sandbox.protocol import Sandbox
+from harness_core.trajectories.schema import Action
+from harness_core.trajectories.vocabulary import ActionKind, Language
+
+_DEFAULT_KIND: Final = {Language.PYTHON: "code", Language.TOOLS: "tool_call"}
+
+
+class Controller:
+    """Decides between candidate actions with a trained model; needs no server and no network."""
+
+    def __init__(
+        self,
+        *,
+        manifest: ModelManifest,
+        critic: Critic,
+        pipeline: FeaturePipeline,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        if pipeline.schema.fingerprint != manifest.feature_fingerprint:
+            raise FingerprintMismatch(
+                expected=manifest.feature_fingerprint, found=pipeline.schema.fingerprint
+            )
+        self.manifest = manifest
+        self._critic = critic
+        self._pipeline = pipeline
+        self._sandbox = sandbox
+
+    @classmethod
+    def load(cls, folder: Path, *, sandbox: Sandbox | None = None) -> Self:
+        """Open a model folder.
+
+        Args:
+            folder: what training wrote or the registry fetched.
+            sandbox: where programs are run for execution signals; without one they are unknown.
+
+        Raises:
+            ModelError: the folder is incomplete, damaged or of another format.
+            FingerprintMismatch: this machine's encoder is not the one of training.
+        """
+        return cls(
+            manifest=read_manifest(folder),
+            critic=load_critic(folder),
+            pipeline=FeaturePipeline.load(folder / "pipeline"),
+            sandbox=sandbox,
+        )
+
+    def select(
+        self,
+        state: Mapping[str, Any],
+        candidates: Sequence[Mapping[str, Any]],
+        goal: Mapping[str, float] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> Decision:
+        """Choose one of K candidates.
+
+        Args:
+            state: `description` and, where known, `language`, `entry_point`, `visible_checks`,
+                `generated_checks`, `agent` {name, model} and `history` of earlier actions.
+            candidates: each with `text` and, where known, `kind`, `result`, `arguments`.
+            goal: weight by reward component, instead of the weights of training.
+            rng: source of exploration; used only when the model explores.
+
+        Raises:
+            ParameterError: no candidate, or a goal names an unknown component.
+        """
+        if not candidates:
+            raise ParameterError("candidates: expected at least one")
+        language = _language(state)
+        complete = [_complete(candidate, language) for candidate in candidates]
+        filtered = filter_dangerous([_action(item) for item in complete], language=language)
+        kept = [i for i in range(len(complete)) if i not in {item.index for item in filtered}]
+        if not kept:
+            return self._nobody(len(complete), filtered)
+        group = featurise_request(
+            self._pipeline, dict(state), [complete[i] for i in kept], sandbox=self._sandbox
+        )
+        logits = attempt_logits(self._critic, group)
+        probability = success_probability(self.manifest.combination, logits)
+        components = self._components(group, probability, language)
+        scores = self._scores(logits, group, components, goal)
+        return self._decide(len(complete), kept, filtered, scores, probability, components, rng)
+
+    def _components(
+        self, group: DecisionGroup, probability: Floats, language: Language
+    ) -> list[dict[str, float]]:
+        """Expected weighted reward by component; success comes from the calibrated head."""
+        names, weights = self.manifest.components, self.manifest.weights
+        rows = [
+            dict(zip(names, map(float, row), strict=True))
+            for row in action_values(self._critic, group)
+        ]
+        success = "all_tests" if language is Language.PYTHON else "outcome"
+        other = "outcome" if success == "all_tests" else "all_tests"
+        return [
+            {**row, success: float(chance) * weights[success], other: 0.0}
+            for row, chance in zip(rows, probability, strict=True)
+        ]
+
+    def _scores(
+        self,
+        logits: Floats,
+        group: DecisionGroup,
+        components: Sequence[Mapping[str, float]],
+        goal: Mapping[str, float] | None,
+    ) -> Floats:
+        if goal is None:
+            return combine(self.manifest.combination, logits, group.signals)
+        unknown = sorted(goal.keys() - self.manifest.weights.keys())
+        if unknown:
+            known = ", ".join(self.manifest.components)
+            raise ParameterError(f"goal: unknown component {unknown[0]}; there are {known}")
+        factors = {
+            name: goal.get(name, weight) / (weight if weight else 1.0)
+            for name, weight in self.manifest.weights.items()
+        }
+        total = [sum(factors[name] * value for name, value in row.items()) for row in components]
+        return np.asarray(total, dtype=np.float32)
+
+    def _decide(
+        self,
+        n_candidates: int,
+        kept: Sequence[int],
+        filtered: tuple[FilteredCandidate, ...],
+        scores: Floats,
+        probability: Floats,
+        components: Sequence[dict[str, float]],
+        rng: np.random.Generator | None,
+    ) -> Decision:
+        config = self.manifest.controller
+        best = int(np.argmax(scores))
+        chosen: int | None = best
+        reason, fallback = Reason.BEST_SCORE, None
+        if probability[best] < config.min_success_probability:
+            reason, fallback = Reason.LOW_CONFIDENCE, config.fallback
+            chosen = 0 if config.fallback == "first" else None
+        elif len(kept) == 1:
+            reason = Reason.ONLY_CANDIDATE
+        propensity = 1.0
+        if reason is Reason.BEST_SCORE and config.exploration > 0:
+            chosen, propensity = _explore(
+                best, len(kept), config.exploration, rng or np.random.default_rng()
+            )
+            reason = Reason.BEST_SCORE if chosen == best else Reason.EXPLORATION
+        by_index = dict(zip(kept, range(len(kept)), strict=True))
+        return Decision(
+            decision_id=uuid.uuid4().hex,
+            chosen_index=None if chosen is None else kept[chosen],
+            scores=tuple(
+                float(scores[by_index[i]]) if i in by_index else None for i in range(n_candidates)
+            ),
+            component_scores=tuple(
+                components[by_index[i]] if i in by_index else {} for i in range(n_candidates)
+            ),
+            success_probability=float(probability[best]),
+            reason=reason,
+            fallback=fallback,
+            filtered=filtered,
+            propensity=propensity,
+            model_digest=self.manifest.digest,
+            feature_fingerprint=self.manifest.feature_fingerprint,
+        )
+
+    def _nobody(self, n_candidates: int, filtered: tuple[FilteredCandidate, ...]) -> Decision:
+        return Decision(
+            decision_id=uuid.uuid4().hex,
+            chosen_index=None,
+            scores=(None,) * n_candidates,
+            component_scores=({},) * n_candidates,
+            success_probability=None,
+            reason=Reason.ALL_FILTERED,
+            fallback=None,
+            filtered=filtered,
+            propensity=1.0,
+            model_digest=self.manifest.digest,
+            feature_fingerprint=self.manifest.feature_fingerprint,
+        )
+
+
+def _explore(
+    best: int, n_allowed: int, exploration: float, rng: np.random.Generator
+) -> tuple[int, float]:
+    """ε-greedy choice and its probability."""
+    probabilities: npt.NDArray[np.float64] = np.full(n_allowed, exploration / n_allowed)
+    probabilities[best] += 1.0 - exploration
+    chosen = int(rng.choice(n_allowed, p=probabilities))
+    return chosen, float(probabilities[chosen])
+
+
+def _language(state: Mapping[str, Any]) -> Language:
+    name = state.get("language", Language.TEXT.value)
+    try:
+        return Language(name)
+    except ValueError as error:
+        known = ", ".join(language.value for language in Language)
+        raise ParameterError(f"state.language: {name!r} is none of {known}") from error
+
+
+def _complete(candidate: Mapping[str, Any], language: Language) -> dict[str, Any]:
+    if not isinstance(candidate.get("text"), str):
+        raise ParameterError("candidates: each needs a `text` (a string)")
+    return {"kind": _DEFAULT_KIND.get(language, "message"), **candidate}
+
+
+def _action(candidate: Mapping[str, Any]) -> Action:
+    try:
+        kind = ActionKind(candidate["kind"])
+    except ValueError as error:
+        known = ", ".join(word.value for word in ActionKind)
+        raise ParameterError(f"candidates: kind {candidate['kind']!r} is none of {known}") from error
+    return Action(kind=kind, text=candidate["text"], arguments=candidate.get("arguments", {}))

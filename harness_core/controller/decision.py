@@ -1,0 +1,49 @@
+"""What the controller answers."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from harness_core.records import Record
+
+
+class Reason(StrEnum):
+    """Why the decision is what it is."""
+
+    BEST_SCORE = "best_score"
+    EXPLORATION = "exploration"
+    ONLY_CANDIDATE = "only_candidate"
+    LOW_CONFIDENCE = "low_confidence"
+    """The best candidate is below the threshold: the fallback decided."""
+    ALL_FILTERED = "all_filtered"
+    """Every candidate is dangerous: nothing is chosen, whatever the fallback."""
+
+
+class FilteredCandidate(Record):
+    """A candidate that the hard filter took out."""
+
+    index: int
+    rules: tuple[str, ...]
+    """Identifiers of the danger rules that it broke."""
+
+
+class Decision(Record):
+    """One decision, with everything needed to explain, log and replay it."""
+
+    decision_id: str
+    chosen_index: int | None
+    """Index into the candidates as given; None when nobody was chosen."""
+    scores: tuple[float | None, ...]
+    """Score of each candidate, higher is better; None for one that was filtered."""
+    component_scores: tuple[dict[str, float], ...]
+    """Expected weighted reward by component, one mapping a candidate."""
+    success_probability: float | None = Field(ge=0, le=1)
+    """Calibrated probability that the best candidate succeeds."""
+    reason: Reason
+    fallback: str | None
+    """Name of the fallback that decided, if one did."""
+    filtered: tuple[FilteredCandidate, ...]
+    propensity: float = Field(ge=0, le=1)
+    """Probability with which this choice was made."""
+    model_digest: str
+    feature_fingerprint: str

@@ -1,0 +1,79 @@
+"""What a model folder says about itself; read and verified before any weight is loaded."""
+
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import Field, ValidationError
+
+from harness_core.controller.combination import Combination
+from harness_core.controller.config import ControllerConfig
+from harness_core.errors import ModelError
+from harness_core.records import Record
+from harness_core.tables import combine_digests, file_digest, publish_bytes
+
+FILE_NAME: Final = "manifest.json"
+
+
+class ModelManifest(Record):
+    """Everything that a decision depends on, pinned."""
+
+    format_version: Literal[1] = 1
+    learner: str
+    components: tuple[str, ...]
+    """Names of the C reward components, in the order of the heads."""
+    weights: dict[str, float]
+    """Weight of each component in training; a goal given with a request is relative to it."""
+    feature_fingerprint: str
+    """Fingerprint of the feature pipeline: encoders, projections, priors, column names."""
+    encoders: dict[str, str]
+    """Text column → encoder fingerprint."""
+    combination: Combination
+    """Stage two: how the score is combined with what the group says."""
+    controller: ControllerConfig
+    k_max: int = Field(ge=1)
+    """Largest decision group that the model was trained on."""
+    development_tasks: tuple[str, ...]
+    """Tasks that the model may have learnt from, sorted; all others are held out for it."""
+    files: dict[str, str]
+    """Relative path → sha256 of every other file of the folder."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: equal contents, equal digest."""
+        return combine_digests([("manifest", self.model_dump_json())])
+
+
+def write_manifest(folder: Path, manifest: ModelManifest) -> None:
+    """Write the manifest last: its presence says that the folder is complete."""
+    publish_bytes(folder / FILE_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """Digest of every file of a model folder except the manifest, by relative path."""
+    return {
+        str(path.relative_to(folder)): file_digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path != folder / FILE_NAME and not path.name.startswith(".")
+    }
+
+
+def read_manifest(folder: Path) -> ModelManifest:
+    """Read a manifest and verify every file that it names.
+
+    Raises:
+        ModelError: no manifest, an unknown format, or a file that is missing, added or changed.
+    """
+    path = folder / FILE_NAME
+    try:
+        manifest = ModelManifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ModelError(f"{folder} is no complete model folder: {FILE_NAME} is missing") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ModelError(f"{path}: {where}: {first['msg']}") from error
+    found = file_digests(folder)
+    for name in sorted(manifest.files.keys() | found.keys()):
+        if manifest.files.get(name) != found.get(name):
+            raise ModelError(f"{folder}: {name} is missing, added or changed since training")
+    return manifest

@@ -1,0 +1,45 @@
+"""One score a candidate: complete attempts by the terminal head, actions not yet taken by Q."""
+
+from typing import Protocol
+
+import numpy as np
+
+from harness_core.controller.combination import Combination, combine
+from harness_core.features.batch import DecisionGroup, Floats
+from harness_core.features.set_relative import set_relative
+from harness_core.trajectories.vocabulary import GroupKind
+
+
+class Critic(Protocol):
+    """What scoring needs of trained networks."""
+
+    def terminal(self, x: Floats) -> Floats:
+        """Logits [K] of success of complete attempts, from [state | set-relative] of [K, Ds+Dr]."""
+        ...
+
+    def q(self, state: Floats, action: Floats) -> Floats:
+        """Expected weighted return by component [K, C], the lower of the twins."""
+        ...
+
+    def value(self, state: Floats) -> Floats:
+        """Worth of states by component [K, C]."""
+        ...
+
+
+def attempt_logits(critic: Critic, group: DecisionGroup) -> Floats:
+    """Terminal logits [K] of the complete attempts of a group."""
+    return critic.terminal(np.concatenate([group.after, set_relative(group.signals)], axis=1))
+
+
+def action_values(critic: Critic, group: DecisionGroup) -> Floats:
+    """Expected weighted return by component [K, C] of the candidates' (last) actions."""
+    action = np.concatenate([group.action, set_relative(group.signals)], axis=1)
+    return critic.q(group.before, action)
+
+
+def score_group(critic: Critic, combination: Combination, group: DecisionGroup) -> Floats:
+    """Scores [K], higher is better; comparable within the group only."""
+    if group.kind is GroupKind.ATTEMPT:
+        return combine(combination, attempt_logits(critic, group), group.signals)
+    values: Floats = action_values(critic, group).sum(axis=1)
+    return values

@@ -1,0 +1,37 @@
+"""The table `rewards`: one nullable column a component, unweighted and unsummed."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from harness_core.rewards.config import RewardWeights
+
+COMPONENTS: Final[tuple[str, ...]] = tuple(RewardWeights.model_fields)
+"""Names of the components, in the order of every vector of components."""
+
+REWARDS: Final = pa.schema(
+    [
+        pa.field("trajectory_id", pa.string()),
+        pa.field("step_index", pa.int32()),
+        pa.field("candidate_index", pa.int32()),
+        pa.field("is_taken", pa.bool_()),
+        *(pa.field(name, pa.float64()) for name in COMPONENTS),
+        pa.field("solved", pa.bool_()),
+        pa.field("n_hidden_passed", pa.int32()),
+        pa.field("n_hidden_total", pa.int32()),
+        pa.field("danger_rules", pa.list_(pa.string())),
+        pa.field("ends_here", pa.bool_()),
+        pa.field("trusted", pa.bool_()),
+        pa.field("isolation", pa.string()),
+        pa.field("contradicts_log", pa.bool_()),
+    ]
+)
+"""Key `trajectory_id, step_index, candidate_index`, sorted by it.
+
+A step with logged candidates has a row for each of them, the one taken marked `is_taken`; any
+other step has one row with `candidate_index` 0. A component that does not apply to an action is
+null, never 0, and null is never learnt from. `solved` is a label: whether this program, submitted,
+passes all hidden checks; `all_tests` pays it only on the last action of a trajectory. `isolation`
+lists the layers that held ("" where nothing was run); `contradicts_log` says that what we computed
+differs from what the log claims.
+"""

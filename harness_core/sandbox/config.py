@@ -1,0 +1,32 @@
+"""Parameters of the sandbox: the section `sandbox`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from harness_core.records import Section
+
+
+class SandboxConfig(Section):
+    """Limits of one candidate program and the boxes they run in."""
+
+    backend: Literal["bubblewrap", "unsafe_local"]
+    """`unsafe_local` isolates nothing: its rows are marked untrusted and never promoted."""
+    n_workers: int = Field(ge=1)
+    """Boxes that run side by side."""
+    cpu_s: int = Field(ge=1)
+    """CPU time of one program over all its calls."""
+    wall_s: float = Field(gt=0)
+    """Wall time of one program over all its calls."""
+    memory_bytes: int = Field(ge=64 << 20)
+    """Address space of one program."""
+    n_files: int = Field(ge=8)
+    """Open files of one program."""
+    file_bytes: int = Field(ge=0)
+    """Largest file that a program may write."""
+    scratch_bytes: int = Field(ge=1 << 20)
+    """Size of the private scratch folder."""
+    value_bytes: int = Field(ge=1 << 10)
+    """Longest encoded return value; a longer one is a failure."""
+    max_value_depth: int = Field(ge=1)
+    """Deepest nesting of a return value; a deeper one is a failure."""

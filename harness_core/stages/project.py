@@ -1,0 +1,68 @@
+"""A working folder of its own: `params.yaml` and `dvc.yaml` where the user has none yet."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from harness_core.stages.dag import STAGES, StageSpec, Workspace
+from harness_core.tables import publish_bytes
+
+PARAMS: Final = "params.yaml"
+PIPELINE: Final = "dvc.yaml"
+
+
+def prepare_project(root: Path, *, with_sample: bool = True) -> Workspace:
+    """Make `root` a working folder; files that exist are left as they are.
+
+    Args:
+        root: the folder, made if need be.
+        with_sample: whether a new `dvc.yaml` begins with the stage that writes sample logs; a
+            folder for somebody's own logs has no use for it.
+    """
+    workspace = Workspace(root.resolve())
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    params = workspace.path(PARAMS)
+    if not params.exists():
+        publish_bytes(params, default_params())
+    pipeline = workspace.path(PIPELINE)
+    if not pipeline.exists():
+        document = pipeline_document(with_sample=with_sample)
+        text = yaml.safe_dump(document, sort_keys=False, width=100)
+        publish_bytes(pipeline, text.encode())
+    return workspace
+
+
+def default_params() -> bytes:
+    """The `params.yaml` that ships with the library."""
+    packaged = resources.files("harness_core.stages").joinpath(PARAMS)
+    if packaged.is_file():
+        return packaged.read_bytes()
+    # In a checkout the file stands where people look for it, and the wheel copies it in.
+    return (Path(__file__).parents[2] / PARAMS).read_bytes()
+
+
+def pipeline_document(*, with_sample: bool = True) -> dict[str, Any]:
+    """The content of `dvc.yaml`, from the table of stages."""
+    return {
+        "stages": {
+            name: _stage(name, spec)
+            for name, spec in STAGES.items()
+            if with_sample or name != "sample"
+        }
+    }
+
+
+def _stage(name: str, spec: StageSpec) -> dict[str, Any]:
+    entry: dict[str, Any] = {"cmd": f"harness {name}"}
+    if spec.deps:
+        entry["deps"] = list(spec.deps)
+    entry["params"] = list(spec.params)
+    if spec.outs:
+        entry["outs"] = list(spec.outs)
+    if spec.metrics:
+        entry["metrics"] = [{path: {"cache": False}} for path in spec.metrics]
+    if spec.plots:
+        entry["plots"] = [{path: {"cache": False}} for path in spec.plots]
+    return entry

@@ -1,0 +1,28 @@
+"""What all tests share: the project folder, its parameters, and the real logs where they exist."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness_core.params import Params, load_params
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    return _ROOT
+
+
+@pytest.fixture(scope="session")
+def params() -> Params:
+    return load_params(_ROOT / "params.yaml")
+
+
+@pytest.fixture(scope="session")
+def data_packs() -> Path:
+    folder = Path(os.environ.get("HARNESS_DATA_PACKS", _ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real logs at {folder}; set HARNESS_DATA_PACKS to their folder")
+    return folder
