@@ -1,21 +1,15 @@
 """DVC: versions what the flow has already made. It never runs a stage."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
+import subprocess
+import sys
+from typing import Any
 
 import yaml
-from dvc.exceptions import DvcException
-from dvc.repo import Repo
 from dvc.utils.serialize import modify_yaml
 
 from harness_core.errors import HarnessError
 from harness_core.stages.dag import RAW, STAGES, Workspace
 from harness_core.stages.project import PARAMS, PIPELINE
-
-_LOG: Final = logging.getLogger("harness")
 
 
 def set_params(workspace: Workspace, values: dict[str, Any]) -> None:
@@ -35,10 +29,14 @@ def snapshot(workspace: Workspace) -> dict[str, str]:
     Raw logs that no stage writes are added as data of their own; every stage of `dvc.yaml` is
     committed as it stands, so that `dvc repro` has nothing to do afterwards.
     """
-    with _quiet(), _repository(workspace) as repository:
-        for source in own_sources(workspace):
-            repository.add(str(workspace.path(f"{RAW}/{source}")))
-        repository.commit(force=True)
+    if not workspace.path(".dvc").exists():
+        has_git = workspace.path(".git").exists()
+        _dvc(workspace, "init", "--quiet", *([] if has_git else ["--no-scm"]))
+        _dvc(workspace, "config", "core.analytics", "false")
+        _dvc(workspace, "config", "core.check_update", "false")
+    for source in own_sources(workspace):
+        _dvc(workspace, "add", "--quiet", f"{RAW}/{source}")
+    _dvc(workspace, "commit", "--quiet", "--force")
     return locked_digests(workspace)
 
 
@@ -69,26 +67,12 @@ def locked_digests(workspace: Workspace) -> dict[str, str]:
     return digests
 
 
-@contextmanager
-def _repository(workspace: Workspace) -> Iterator[Repo]:
-    root = str(workspace.root)
-    try:
-        if not workspace.path(".dvc").exists():
-            has_git = workspace.path(".git").exists()
-            with Repo.init(root, no_scm=not has_git) as fresh, fresh.config.edit("repo") as config:
-                config["core"] |= {"analytics": False, "check_update": False}
-        with Repo(root) as repository:
-            yield repository
-    except DvcException as error:
-        raise HarnessError(f"DVC could not version {root}: {error}") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("dvc")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+def _dvc(workspace: Workspace, *arguments: str) -> None:
+    """Run DVC in the working folder: its interface in Python takes the current folder for it."""
+    command = [sys.executable, "-m", "dvc", *arguments]
+    done = subprocess.run(  # noqa: S603  # our own interpreter, constant arguments
+        command, cwd=workspace.root, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        raise HarnessError(f"dvc {' '.join(arguments)} failed in {workspace.root}: {said}")

@@ -17,3 +17,5 @@ def prepare_prefect(root: Path) -> None:
         "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
     }.items():
         os.environ.setdefault(name, value)
+    # Prefect makes the last folder of this path only, and its server then dies without a word.
+    Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)

@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.tasks import Task
 
 from flows import lineage, steps
 from harness_core.errors import HarnessError
@@ -21,14 +20,7 @@ Result = dict[str, Any]
 _LOG: Final = logging.getLogger("harness")
 
 
-class Source(TypedDict):
-    """Logs to land: a file or folder and the name of its format (`auto` looks at the content)."""
-
-    path: str
-    format: str
-
-
-def _is_worth_retrying(_task: Task[Any, Any], _run: TaskRun, state: State[Any]) -> bool:
+def _is_worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """A refusal of ours stays a refusal; anything else may have been the machine's bad moment."""
     error = state.data if isinstance(state.data, BaseException) else None
     if error is None:
@@ -37,7 +29,7 @@ def _is_worth_retrying(_task: Task[Any, Any], _run: TaskRun, state: State[Any]) 
     return not isinstance(error, HarnessError)
 
 
-def _stage(name: str, *, timeout_s: int) -> Task[[str], Result]:
+def _stage(name: str, *, timeout_s: int) -> Callable[[str], Result]:
     def run(root: str) -> Result:
         workspace = Workspace(Path(root))
         return execute(name, steps.params_of(workspace), workspace).model_dump(mode="json")
@@ -46,8 +38,9 @@ def _stage(name: str, *, timeout_s: int) -> Task[[str], Result]:
     return _task(name, run, timeout_s=timeout_s)
 
 
-def _task(name: str, function: Callable[..., Any], *, timeout_s: int) -> Task[..., Any]:
-    return task(
+def _task(name: str, function: Callable[..., Any], *, timeout_s: int) -> Callable[..., Any]:
+    # Typed as what the flow does with it: Prefect's overloads also describe asynchronous tasks.
+    made: Callable[..., Any] = task(
         name=name,
         retries=1,
         retry_delay_seconds=2,
@@ -57,6 +50,7 @@ def _task(name: str, function: Callable[..., Any], *, timeout_s: int) -> Task[..
         persist_result=True,
         result_serializer="json",
     )(function)
+    return made
 
 
 land = _task("land", steps.land, timeout_s=1800)

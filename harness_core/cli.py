@@ -38,7 +38,12 @@ Model = Annotated[
     str, typer.Option("--model", help="`champion`, `candidate`, a version, or a model folder.")
 ]
 
-app: Final = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app: Final = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 
 @app.callback()
@@ -68,9 +73,7 @@ def pair_sources(sources: list[Path] | None, formats: list[str] | None) -> list[
         names = names * len(paths)
     if len(names) != len(paths):
         raise ParameterError(f"{len(paths)} --source but {len(names)} --format: give one for each")
-    return [
-        {"path": str(path), "format": name} for path, name in zip(paths, names, strict=True)
-    ]
+    return [{"path": str(path), "format": name} for path, name in zip(paths, names, strict=True)]
 
 
 def open_workspace(workdir: Path | None) -> Workspace:
@@ -214,7 +217,9 @@ def doctor(
 
     findings = examine(Workspace((workdir or Settings().workdir).resolve()))
     if as_json:
-        print_json({"healthy": all(item.ok for item in findings), "checks": findings_json(findings)})
+        print_json(
+            {"healthy": all(item.ok for item in findings), "checks": findings_json(findings)}
+        )
     else:
         sys.stdout.write(in_words(findings) + "\n")
     if not all(item.ok for item in findings if item.required):

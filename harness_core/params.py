@@ -61,7 +61,11 @@ def load_params(path: Path, overrides: Iterable[str] = ()) -> Params:
 class _UniqueKeyLoader(yaml.SafeLoader):
     """A safe loader that refuses a key written twice."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002  # PyYAML's signature
+    ) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)

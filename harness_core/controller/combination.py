@@ -5,7 +5,7 @@ weighted sum. The weights are few and non-negative; they are fitted by pairwise 
 on out-of-fold scores, so that an overconfident critic cannot drown the others.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from pydantic import Field
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from harness_core.features.batch import DecisionGroup, Floats, GroupSignals
+from harness_core.features.batch import DecisionGroup, Floats, GroupSignals, Integers
 from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.records import Record
 
@@ -23,19 +23,15 @@ _Doubles = npt.NDArray[np.float64]
 _PULL: Final = 0.01
 """Strength of the pull towards the critic alone, per mean pair loss."""
 _N_DRAWS: Final = 2
+"""Random subsets of each size drawn from each group to fit on."""
+_MIN_SPREAD: Final = 1e-6
 
 
-def _column(name: str) -> Callable[[GroupSignals], Floats]:
-    index = SET_RELATIVE.index(name)
-    return lambda signals: set_relative(signals)[:, index]
+_GROUP_SIGNALS: Final = ("prior_z", "output_agreement", "same_answer", "visible_z")
+"""Set-relative columns that stand beside the critic, each in units of its own spread."""
 
-
-_SIGNALS: Final[Mapping[str, Callable[[GroupSignals], Floats]]] = {
-    "agent_prior": lambda signals: signals.agent_prior,
-    "output_agreement": _column("output_agreement"),
-    "answer_agreement": _column("answer_agreement"),
-    "visible_rate": lambda signals: np.nan_to_num(signals.visible_rate),
-}
+_NAMES: Final = ("critic", *_GROUP_SIGNALS)
+_COLUMNS: Final = [SET_RELATIVE.index(name) for name in _GROUP_SIGNALS]
 
 
 class Combination(Record):
@@ -55,13 +51,14 @@ CRITIC_ALONE: Final = Combination(weights={"critic": 1.0}, slope=1.0, intercept=
 def combine(combination: Combination, logits: Floats, signals: GroupSignals) -> Floats:
     """Scores [K] of one group from the critic's logits [K]; higher is better."""
     columns = _columns(logits, signals)
-    weights = np.array([combination.weights.get(name, 0.0) for name in _names()])
-    return (columns @ weights).astype(np.float32)
+    weights = np.array([combination.weights.get(name, 0.0) for name in _NAMES])
+    return np.asarray(columns @ weights, dtype=np.float32)
 
 
 def success_probability(combination: Combination, logits: Floats) -> Floats:
     """Calibrated probability of success of each logit."""
-    return expit(combination.slope * logits + combination.intercept).astype(np.float32)
+    margin = combination.slope * logits + combination.intercept
+    return np.asarray(expit(margin), dtype=np.float32)
 
 
 def fit_combination(
@@ -74,29 +71,28 @@ def fit_combination(
     """Fit weights and calibration on groups whose logits come from models that never saw them."""
     rng = np.random.default_rng(seed)
     differences, pair_weights = _pairs(groups, logits, group_sizes=group_sizes, rng=rng)
-    start = np.array([1.0] + [0.0] * len(_SIGNALS))
+    start = np.array([1.0] + [0.0] * len(_GROUP_SIGNALS))
     weights = _fit_weights(differences, pair_weights, start=start)
     slope, intercept = _fit_calibration(groups, logits)
     return Combination(
-        weights={name: round(float(weight), 6) for name, weight in zip(_names(), weights)},
+        weights={
+            name: round(float(weight), 6) for name, weight in zip(_NAMES, weights, strict=True)
+        },
         slope=slope,
         intercept=intercept,
     )
 
 
-def _names() -> tuple[str, ...]:
-    return ("critic", *_SIGNALS)
-
-
 def _columns(logits: Floats, signals: GroupSignals) -> _Doubles:
-    raw = [logits, *(signal(signals) for signal in _SIGNALS.values())]
-    return np.stack([_z_score(np.asarray(column, dtype=np.float64)) for column in raw], axis=1)
+    group = set_relative(signals)[:, _COLUMNS].astype(np.float64)
+    raw = [logits.astype(np.float64), *group.T]
+    return np.stack([_z_score(column) for column in raw], axis=1)
 
 
 def _z_score(values: _Doubles) -> _Doubles:
     spread = float(values.std())
     # A signal that is the same for all says nothing; dividing by its rounding error would.
-    return (values - values.mean()) / spread if spread > 1e-6 else np.zeros_like(values)
+    return (values - values.mean()) / spread if spread > _MIN_SPREAD else np.zeros_like(values)
 
 
 def _pairs(
@@ -107,7 +103,7 @@ def _pairs(
     rng: np.random.Generator,
 ) -> tuple[_Doubles, _Doubles]:
     """Differences of signals of all (better, worse) pairs, and the weight of each pair."""
-    differences = [np.zeros((0, len(_names())))]
+    differences = [np.zeros((0, len(_NAMES)))]
     weights = [np.zeros(0)]
     for group, group_logits in zip(groups, logits, strict=True):
         for index in _subsets(group, group_sizes, rng):
@@ -121,15 +117,15 @@ def _pairs(
 
 
 def _subsets(
-    group: DecisionGroup, sizes: Iterable[int], rng: np.random.Generator
-) -> Iterable[npt.NDArray[np.int64]]:
+    group: DecisionGroup, sizes: Sequence[int], rng: np.random.Generator
+) -> Iterator[Integers]:
     known = np.flatnonzero(~np.isnan(group.success))
     for size in sizes:
         if size < len(known):
             for _ in range(_N_DRAWS):
-                yield np.sort(rng.choice(known, size=size, replace=False))
+                yield np.sort(rng.choice(known, size=size, replace=False)).astype(np.int64)
     if len(known) > 1:
-        yield known
+        yield known.astype(np.int64)
 
 
 def _fit_weights(differences: _Doubles, weights: _Doubles, *, start: _Doubles) -> _Doubles:

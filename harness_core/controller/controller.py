@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +99,8 @@ class Controller:
         probability = success_probability(self.manifest.combination, logits)
         components = self._components(group, probability, language)
         scores = self._scores(logits, group, components, goal)
-        return self._decide(len(complete), kept, filtered, scores, probability, components, rng)
+        scored = _Scored(len(complete), kept, filtered, scores, probability, components)
+        return self._decide(scored, rng)
 
     def _components(
         self, group: DecisionGroup, probability: Floats, language: Language
@@ -131,51 +132,42 @@ class Controller:
             known = ", ".join(self.manifest.components)
             raise ParameterError(f"goal: unknown component {unknown[0]}; there are {known}")
         factors = {
-            name: goal.get(name, weight) / (weight if weight else 1.0)
+            name: goal.get(name, weight) / (weight or 1.0)
             for name, weight in self.manifest.weights.items()
         }
         total = [sum(factors[name] * value for name, value in row.items()) for row in components]
         return np.asarray(total, dtype=np.float32)
 
-    def _decide(
-        self,
-        n_candidates: int,
-        kept: Sequence[int],
-        filtered: tuple[FilteredCandidate, ...],
-        scores: Floats,
-        probability: Floats,
-        components: Sequence[dict[str, float]],
-        rng: np.random.Generator | None,
-    ) -> Decision:
+    def _decide(self, scored: "_Scored", rng: np.random.Generator | None) -> Decision:
         config = self.manifest.controller
-        best = int(np.argmax(scores))
+        best = int(np.argmax(scored.scores))
         chosen: int | None = best
-        reason, fallback = Reason.BEST_SCORE, None
-        if probability[best] < config.min_success_probability:
+        reason, fallback, propensity = Reason.BEST_SCORE, None, 1.0
+        if scored.probability[best] < config.min_success_probability:
             reason, fallback = Reason.LOW_CONFIDENCE, config.fallback
             chosen = 0 if config.fallback == "first" else None
-        elif len(kept) == 1:
+        elif len(scored.kept) == 1:
             reason = Reason.ONLY_CANDIDATE
-        propensity = 1.0
-        if reason is Reason.BEST_SCORE and config.exploration > 0:
+        elif config.exploration > 0:
             chosen, propensity = _explore(
-                best, len(kept), config.exploration, rng or np.random.default_rng()
+                best, len(scored.kept), config.exploration, rng or np.random.default_rng()
             )
             reason = Reason.BEST_SCORE if chosen == best else Reason.EXPLORATION
-        by_index = dict(zip(kept, range(len(kept)), strict=True))
+        position = dict(zip(scored.kept, range(len(scored.kept)), strict=True))
+        indices = range(scored.n_candidates)
         return Decision(
             decision_id=uuid.uuid4().hex,
-            chosen_index=None if chosen is None else kept[chosen],
+            chosen_index=None if chosen is None else scored.kept[chosen],
             scores=tuple(
-                float(scores[by_index[i]]) if i in by_index else None for i in range(n_candidates)
+                float(scored.scores[position[i]]) if i in position else None for i in indices
             ),
             component_scores=tuple(
-                components[by_index[i]] if i in by_index else {} for i in range(n_candidates)
+                scored.components[position[i]] if i in position else {} for i in indices
             ),
-            success_probability=float(probability[best]),
+            success_probability=float(scored.probability[best]),
             reason=reason,
             fallback=fallback,
-            filtered=filtered,
+            filtered=scored.filtered,
             propensity=propensity,
             model_digest=self.manifest.digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
@@ -195,6 +187,17 @@ class Controller:
             model_digest=self.manifest.digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
         )
+
+
+class _Scored(NamedTuple):
+    """What is known of the candidates before one is chosen."""
+
+    n_candidates: int
+    kept: Sequence[int]
+    filtered: tuple[FilteredCandidate, ...]
+    scores: Floats
+    probability: Floats
+    components: Sequence[dict[str, float]]
 
 
 def _explore(
@@ -227,5 +230,7 @@ def _action(candidate: Mapping[str, Any]) -> Action:
         kind = ActionKind(candidate["kind"])
     except ValueError as error:
         known = ", ".join(word.value for word in ActionKind)
-        raise ParameterError(f"candidates: kind {candidate['kind']!r} is none of {known}") from error
+        raise ParameterError(
+            f"candidates: kind {candidate['kind']!r} is none of {known}"
+        ) from error
     return Action(kind=kind, text=candidate["text"], arguments=candidate.get("arguments", {}))

@@ -17,7 +17,8 @@ class FeatureSchema(Record):
     set_relative: tuple[str, ...]
     """Dr names: the candidate within its decision group."""
     encoders: dict[str, str]
-    """Text column (`task`, `action`, `observation`) → fingerprint of the encoder it went through."""
+    """Text column (`task`, `action`, `program`, `observation`) → fingerprint of its encoder; a
+    `program` is an action that can be run, and shares the text block of actions."""
     fingerprint: str
     """One digest of all the above and of the fitted projections and priors."""
 
@@ -63,7 +64,8 @@ SIGNALS: Final = pa.schema(
 
 `text_key`: hash of the normalised text. `answer_key`: hash of the final answer (result text of a
 query, final message); 0 when there is none. `visible_rate`: share of visible checks passed, NaN
-without any. `generated_passed`: one flag a generated check of the task. `outputs`: hash of what the
-program returned on each of the task's inputs, 0 for an error or time-out. `agent_prior`: out-of-fold
-success rate of the agent. Nothing here depends on a hidden outcome of the same task.
+without any. `generated_passed`: one flag a generated check of the task that was run. `outputs`:
+hash of what the program returned on each of the task's inputs, 0 for an error or time-out.
+`agent_prior`: out-of-fold success rate of the agent. Nothing here depends on a hidden outcome of
+the same task.
 """

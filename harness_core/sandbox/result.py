@@ -51,7 +51,7 @@ class CheckStatus(StrEnum):
     """The check itself cannot be run (it is not Python, or asserts nothing about the program)."""
 
 
-class TestRun(Record):
+class CheckRun(Record):
     """One test source on one program, the two in different boxes."""
 
     status: CheckStatus

@@ -92,7 +92,7 @@ STAGES: Final[Mapping[str, StageSpec]] = {
     "compare": StageSpec(
         deps=(*_INTERIM, CANDIDATES, FEATURES, CANDIDATE_MODEL, EVALUATION),
         outs=(HTML_REPORT,),
-        params=("evaluation", "gate"),
+        params=("evaluation", "gate", "sandbox"),
         metrics=(VERDICT, report_path("compare")),
         registry_state=(CHAMPION_MODEL,),
     ),

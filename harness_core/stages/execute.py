@@ -32,11 +32,13 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Params], tuple[Section, ...]]]] = {
     "features": lambda p: (p.features, p.sandbox),
     "train": lambda p: (p.train, p.rewards, p.controller),
     "evaluate": lambda p: (p.evaluation,),
-    "compare": lambda p: (p.evaluation, p.gate),
+    "compare": lambda p: (p.evaluation, p.gate, p.sandbox),
 }
 
 
-def execute(stage: str, params: Params, workspace: Workspace, *, force: bool = False) -> StageReport:
+def execute(
+    stage: str, params: Params, workspace: Workspace, *, force: bool = False
+) -> StageReport:
     """Run one stage, or return its last report when nothing has changed.
 
     Args:
@@ -75,7 +77,9 @@ def stage_key(stage: str, params: Params, workspace: Workspace) -> str:
     """Digest of everything that the outputs of a stage depend on."""
     spec = STAGES[stage]
     sections = [(name, getattr(params, name).model_dump_json()) for name in spec.params]
-    inputs = [(path, tree_digest(workspace.path(path))) for path in (*spec.deps, *spec.registry_state)]
+    inputs = [
+        (path, tree_digest(workspace.path(path))) for path in (*spec.deps, *spec.registry_state)
+    ]
     return combine_digests([("stage", stage), ("code", code_digest()), *sections, *inputs])
 
 

@@ -68,7 +68,9 @@ def test_params_yaml_has_the_keys_of_the_typed_tree(project_root: Path, params: 
 
 
 def test_no_two_stages_write_the_same_path():
-    outputs = [path for spec in STAGES.values() for path in (*spec.outs, *spec.metrics, *spec.plots)]
+    outputs = [
+        path for spec in STAGES.values() for path in (*spec.outs, *spec.metrics, *spec.plots)
+    ]
     assert len(outputs) == len(set(outputs))
 
 

@@ -1,0 +1,150 @@
+"""A request at run time as a decision group: the same numbers as the batch path, same content.
+
+The request is turned into one trajectory a candidate (the history so far, then the candidate) and
+goes through the fitted pipeline like any log.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import orjson
+
+from harness_core.errors import ParameterError
+from harness_core.features.batch import DecisionGroup, GroupSignals
+from harness_core.features.contents import (
+    ActionContent,
+    AgentKey,
+    StepContent,
+    TaskContent,
+    TrajectoryContent,
+)
+from harness_core.features.load import pad_flags, pad_keys
+from harness_core.features.pipeline import FeaturePipeline
+from harness_core.features.prior import ALL_DEVELOPMENT
+from harness_core.features.running import SandboxRunner
+from harness_core.features.vectors import FeatureArrays
+from harness_core.sandbox.protocol import Sandbox
+from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Language, Split
+
+_TASK: Final = "request"
+
+_Word = TypeVar("_Word", ActionKind, Language)
+
+
+def featurise_request(
+    pipeline: FeaturePipeline,
+    state: Mapping[str, Any],
+    candidates: Sequence[Mapping[str, Any]],
+    *,
+    sandbox: Sandbox | None,
+) -> DecisionGroup:
+    """The decision group of K candidates for one state; its labels are unknown.
+
+    `state` holds `description` and optionally `task_id`, `source`, `initial_state`, `language`,
+    `entry_point`, `visible_checks`, `generated_checks`, `agent` (`name`, `model`) and `history`, a
+    list of steps (`kind`, `text`, `arguments`, `observation`, `result`, `is_error`, `n_tokens`).
+    A candidate is such a step, and may name its own `agent`. Without a sandbox, signals of programs
+    are unknown.
+
+    Raises:
+        ParameterError: a field is missing or no known word.
+    """
+    task = _task(state)
+    history = tuple(_step(item, where="history") for item in state.get("history") or ())
+    contents = [
+        TrajectoryContent(
+            trajectory_id=f"candidate-{number}",
+            task=task,
+            agent=_agent(state, item),
+            steps=(*history, _step(item, where="candidates")),
+        )
+        for number, item in enumerate(candidates)
+    ]
+    # Nothing is kept between requests: whoever serves decides what may be written where.
+    runner = None if sandbox is None else SandboxRunner(sandbox)
+    arrays = pipeline.transform_contents(contents, {}, runner=runner)
+    return _group(arrays, task=task, n_steps=len(history) + 1)
+
+
+def _group(arrays: FeatureArrays, *, task: TaskContent, n_steps: int) -> DecisionGroup:
+    frame = arrays.frame
+    k = len(frame.trajectory_ids)
+    # Every trajectory has the same number of steps, one action each, and one state more.
+    after = np.arange(1, k + 1) * (n_steps + 1) - 1
+    last = np.arange(1, k + 1) * n_steps - 1
+    rows = [frame.actions[index] for index in last]
+    return DecisionGroup(
+        group_id=task.task_id,
+        kind=GroupKind.ATTEMPT,
+        task_id=task.task_id,
+        source=task.source,
+        family=task.task_id,
+        split=Split.TEST,
+        fold=ALL_DEVELOPMENT,
+        before=arrays.state[after - 1],
+        after=arrays.state[after],
+        action=arrays.action[last],
+        signals=GroupSignals(
+            n_chars=np.array([row.n_chars for row in rows], dtype=np.float32),
+            text_key=np.array([row.text_key for row in rows], dtype=np.int64),
+            answer_key=np.array([row.answer_key for row in rows], dtype=np.int64),
+            visible_rate=np.array([row.submitted.visible_rate for row in rows], dtype=np.float32),
+            generated_passed=pad_flags([row.submitted.generated_passed for row in rows]),
+            outputs=pad_keys([row.submitted.outputs for row in rows]),
+            agent_prior=arrays.agent_prior,
+        ),
+        n_steps=np.full(k, n_steps, dtype=np.int64),
+        n_tokens=np.zeros(k, dtype=np.int64),
+        success=np.full(k, np.nan, dtype=np.float32),
+        dangerous=np.zeros(k, dtype=np.bool_),
+        is_taken=np.zeros(k, dtype=np.bool_),
+        trusted=True,
+    )
+
+
+def _task(state: Mapping[str, Any]) -> TaskContent:
+    return TaskContent(
+        task_id=str(state.get("task_id") or _TASK),
+        source=str(state.get("source") or ""),
+        description=str(state.get("description") or ""),
+        initial_state=str(state.get("initial_state") or ""),
+        language=_word(Language, state.get("language") or Language.TEXT, where="state.language"),
+        entry_point=state.get("entry_point"),
+        visible_checks=tuple(state.get("visible_checks") or ()),
+        generated_checks=tuple(state.get("generated_checks") or ()),
+    )
+
+
+def _agent(state: Mapping[str, Any], candidate: Mapping[str, Any]) -> AgentKey:
+    """Candidates of several agents may meet in one request."""
+    agent = candidate.get("agent") or state.get("agent") or {}
+    return AgentKey(
+        str(state.get("source") or ""), str(agent.get("name") or ""), str(agent.get("model") or "")
+    )
+
+
+def _step(item: Mapping[str, Any], *, where: str) -> StepContent:
+    if "kind" not in item:
+        raise ParameterError(f"{where}: a step has no 'kind', found {sorted(item)}")
+    arguments = orjson.dumps(item.get("arguments") or {}, option=orjson.OPT_SORT_KEYS)
+    action = ActionContent(
+        kind=_word(ActionKind, item["kind"], where=f"{where}.kind"),
+        text=str(item.get("text") or ""),
+        arguments=arguments.decode(),
+    )
+    return StepContent(
+        observation=str(item.get("observation") or ""),
+        actions=(action,),
+        result=str(item.get("result") or ""),
+        is_error=item.get("is_error"),
+        n_tokens=item.get("n_tokens"),
+    )
+
+
+def _word(words: type[_Word], value: Any, *, where: str) -> _Word:
+    try:
+        return words(value)
+    except ValueError as error:
+        known = ", ".join(words)
+        raise ParameterError(f"{where}: expected one of {known}; found {value!r}") from error

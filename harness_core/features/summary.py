@@ -1,0 +1,207 @@
+"""What an action looks like, as a vector of fixed width: length, syntax, keywords, arguments.
+
+Slots are shared between languages where they mean the same; slots of another language are zero.
+Counts come as log(1 + n).
+"""
+
+import math
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+
+from harness_core.features.batch import Floats
+from harness_core.features.contents import ActionContent, TaskContent
+from harness_core.features.program_summary import PROGRAM_NAMES, program_summary
+from harness_core.trajectories.vocabulary import ActionKind, Language
+
+_MAX_CHARS: Final = 20_000
+_N_TOOL_BUCKETS: Final = 8
+_MIN_VALUE_CHARS: Final = 3
+"""Shorter argument values are found in any text by chance."""
+
+_TEXT_NAMES: Final = (
+    "is_empty",
+    "n_chars",
+    "n_lines",
+    "n_words",
+    "n_numbers",
+    "digit_share",
+    "upper_share",
+    "symbol_share",
+    "asks",
+    "apologises",
+    "has_fence",
+    "has_quote",
+)
+_SQL_WORDS: Final = (
+    *("select", "join", "left join", "group by", "order by", "limit", "distinct", "having"),
+    *("count", "sum", "avg", "max", "min", "union", "intersect", "except", "not in", "in", "like"),
+    *("between", "exists", "where", "as", "desc", "asc", "and", "or", "is null", "case", "show"),
+    *("describe", "insert", "update", "delete", "drop", "create"),
+)
+_SQL_NAMES: Final = (
+    *(f"sql_{word.replace(' ', '_')}" for word in _SQL_WORDS),
+    "sql_n_tables",
+    "sql_n_conditions",
+    "sql_n_columns",
+    "sql_is_nested",
+    "sql_selects_all",
+)
+_SHELL_NAMES: Final = (
+    "shell_n_commands",
+    "shell_n_pipes",
+    "shell_n_flags",
+    "shell_n_redirects",
+    "shell_n_substitutions",
+    "shell_reads",
+    "shell_searches",
+    "shell_changes",
+)
+_TOOL_NAMES: Final = (
+    *(f"tool_bucket_{bucket}" for bucket in range(_N_TOOL_BUCKETS)),
+    "tool_n_arguments",
+    "tool_n_values",
+    "tool_seen_share",
+    "tool_unseen_values",
+    "tool_depth",
+)
+
+SUMMARY: Final[tuple[str, ...]] = (
+    *_TEXT_NAMES,
+    *(f"program_{name}" for name in PROGRAM_NAMES),
+    *_SQL_NAMES,
+    *_SHELL_NAMES,
+    *_TOOL_NAMES,
+)
+"""Names of the columns of `summarise`, in order."""
+
+_INDEX: Final = {name: column for column, name in enumerate(SUMMARY)}
+_WORD: Final = re.compile(r"\w+")
+_NUMBER: Final = re.compile(r"\d+")
+_APOLOGY: Final = re.compile(r"\b(?:sorry|apolog|unfortunately|unable|cannot|can't)", re.IGNORECASE)
+_SQL_PATTERNS: Final = {
+    f"sql_{word.replace(' ', '_')}": re.compile(r"\b" + word.replace(" ", r"\s+") + r"\b")
+    for word in _SQL_WORDS
+}
+_SQL_TABLE: Final = re.compile(r"\b(?:from|join)\s+[`\"\w.]+")
+_SQL_CONDITION: Final = re.compile(r"<=|>=|<>|!=|=|<|>|\blike\b|\bin\b|\bbetween\b")
+_SHELL_READS: Final = re.compile(r"\b(?:cat|ls|head|tail|less|wc|stat|du|df|file|pwd|echo)\b")
+_SHELL_SEARCHES: Final = re.compile(r"\b(?:find|grep|awk|sed|sort|uniq|cut|xargs|locate)\b")
+_SHELL_CHANGES: Final = re.compile(
+    r"\b(?:rm|mv|cp|mkdir|rmdir|touch|chmod|chown|tar|gzip|ln|tee)\b"
+)
+
+
+def summarise(action: ActionContent, task: TaskContent, *, seen: str) -> Floats:
+    """The summary of an action, [len(SUMMARY)]; `seen` is what the agent was shown before it."""
+    row = np.zeros(len(SUMMARY), dtype=np.float32)
+    for name, value in _columns(action, task, seen):
+        row[_INDEX[name]] = value
+    return row
+
+
+def _columns(action: ActionContent, task: TaskContent, seen: str) -> Iterator[tuple[str, float]]:
+    yield from _text(action.text)
+    if action.kind is ActionKind.TOOL_CALL:
+        yield from _tool(action.arguments, seen)
+    if action.kind is not ActionKind.CODE or not action.text:
+        return
+    if task.language is Language.PYTHON:
+        summary = program_summary(
+            action.text, entry_point=task.entry_point, visible_checks=task.visible_checks
+        )
+        for name, value in summary.items():
+            yield f"program_{name}", value
+    elif task.language is Language.SQL:
+        yield from _sql(action.text[:_MAX_CHARS].lower())
+    elif task.language is Language.SHELL:
+        yield from _shell(action.text[:_MAX_CHARS])
+
+
+def _text(text: str) -> Iterator[tuple[str, float]]:
+    head = text[:_MAX_CHARS]
+    n = max(len(head), 1)
+    yield "is_empty", float(not head.strip())
+    yield "n_chars", _log(len(text))
+    yield "n_lines", _log(head.count("\n") + 1 if head else 0)
+    yield "n_words", _log(len(_WORD.findall(head)))
+    yield "n_numbers", _log(len(_NUMBER.findall(head)))
+    yield "digit_share", sum(map(str.isdigit, head)) / n
+    yield "upper_share", sum(map(str.isupper, head)) / n
+    yield "symbol_share", sum(not (c.isalnum() or c.isspace()) for c in head) / n
+    yield "asks", float("?" in head)
+    yield "apologises", float(_APOLOGY.search(head) is not None)
+    yield "has_fence", float("```" in head)
+    yield "has_quote", float('"' in head or "'" in head)
+
+
+def _sql(query: str) -> Iterator[tuple[str, float]]:
+    for name, pattern in _SQL_PATTERNS.items():
+        yield name, _log(len(pattern.findall(query)))
+    columns = query.partition("select")[2].partition("from")[0]
+    yield "sql_n_tables", _log(len(_SQL_TABLE.findall(query)))
+    yield "sql_n_conditions", _log(len(_SQL_CONDITION.findall(query)))
+    yield "sql_n_columns", _log(columns.count(",") + 1 if columns.strip() else 0)
+    yield "sql_is_nested", float("select" in query.partition("select")[2])
+    yield "sql_selects_all", float(columns.strip() == "*")
+
+
+def _shell(command: str) -> Iterator[tuple[str, float]]:
+    commands = re.split(r"\||;|&&|\n", command)
+    yield "shell_n_commands", _log(sum(bool(part.strip()) for part in commands))
+    yield "shell_n_pipes", _log(command.replace("||", "").count("|"))
+    yield "shell_n_flags", _log(len(re.findall(r"(?:^|\s)--?[A-Za-z]", command)))
+    yield "shell_n_redirects", _log(command.count(">"))
+    yield "shell_n_substitutions", _log(command.count("$(") + command.count("`") // 2)
+    yield "shell_reads", _log(len(_SHELL_READS.findall(command)))
+    yield "shell_searches", _log(len(_SHELL_SEARCHES.findall(command)))
+    yield "shell_changes", _log(len(_SHELL_CHANGES.findall(command)))
+
+
+def _tool(arguments: str, seen: str) -> Iterator[tuple[str, float]]:
+    call = _parse_call(arguments)
+    name = str(call.get("name", ""))
+    given = call.get("arguments", {})
+    leaves = list(_leaves(given))
+    values = [leaf.text for leaf in leaves if len(leaf.text) >= _MIN_VALUE_CHARS]
+    n_seen = sum(value in seen for value in values)
+    yield f"tool_bucket_{zlib.crc32(name.encode('utf-8', 'replace')) % _N_TOOL_BUCKETS}", 1.0
+    yield "tool_n_arguments", _log(len(given) if isinstance(given, Mapping) else 0)
+    yield "tool_n_values", _log(len(values))
+    yield "tool_seen_share", n_seen / len(values) if values else 0.0
+    yield "tool_unseen_values", _log(len(values) - n_seen)
+    yield "tool_depth", _log(max((leaf.depth for leaf in leaves), default=0))
+
+
+def _parse_call(arguments: str) -> dict[str, Any]:
+    try:
+        call = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return {}
+    return call if isinstance(call, dict) else {}
+
+
+class _Leaf(NamedTuple):
+    text: str
+    depth: int
+
+
+def _leaves(value: Any) -> Iterator[_Leaf]:
+    """Scalars of a JSON value, without recursion, in order."""
+    stack = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if isinstance(item, Mapping):
+            stack.extend((child, depth + 1) for child in reversed(list(item.values())))
+        elif isinstance(item, list):
+            stack.extend((child, depth + 1) for child in reversed(item))
+        elif item is not None and not isinstance(item, bool):
+            yield _Leaf(str(item), depth)
+
+
+def _log(count: int) -> float:
+    return math.log1p(count)

@@ -1,0 +1,25 @@
+"""All importers by name."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness_core.importers.atif import AtifImporter
+from harness_core.importers.base import Importer
+from harness_core.importers.codet import CodetImporter
+from harness_core.importers.intercode import IntercodeImporter
+from harness_core.importers.ldb import LdbImporter
+from harness_core.importers.native import NativeImporter
+from harness_core.importers.openai_chat import OpenaiChatImporter
+from harness_core.importers.tau_bench import TauBenchImporter
+
+_ALL: Final[tuple[Importer, ...]] = (
+    NativeImporter(),
+    AtifImporter(),
+    OpenaiChatImporter(),
+    CodetImporter(),
+    LdbImporter(),
+    IntercodeImporter(),
+    TauBenchImporter(),
+)
+
+IMPORTERS: Final[Mapping[str, Importer]] = {importer.name: importer for importer in _ALL}

@@ -1,0 +1,188 @@
+"""The controller's networks: twin Q, V, terminal head and actor over action kinds.
+
+Letters: B rows, M members, C reward components, Ds/Da/Dr widths of state, action and set-relative
+vectors. Each network has its own trunk, so each can be kept at its own best moment of training.
+Dropout is an argument of a call, not a mode of a module: what scores never drops anything.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import isfinite
+from typing import Final, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional
+
+from harness_core.records import Record
+from harness_core.trajectories.vocabulary import ActionKind
+
+N_TWINS: Final = 2
+N_KINDS: Final = len(ActionKind)
+_CLIP: Final = 5.0
+"""Standard deviations beyond which an input says no more; keeps odd states from exploding."""
+
+
+class NetworkSpec(Record):
+    """Everything that decides the shapes of the weights, and what the outputs mean."""
+
+    n_state: int = Field(ge=1, le=1 << 16)
+    n_action: int = Field(ge=1, le=1 << 16)
+    """Da, without the set-relative columns."""
+    n_relative: int = Field(ge=0, le=1 << 16)
+    hidden_sizes: tuple[int, ...] = Field(min_length=1, max_length=16)
+    n_members: int = Field(ge=1, le=64)
+    """Terminal heads whose logits are averaged."""
+    components: tuple[str, ...] = Field(min_length=1, max_length=256)
+    weights: tuple[float, ...]
+    """Weight of each component; an output is in units of weight times component. A component of
+    weight 0 is learnt unscaled and does not count in the sum."""
+
+    @model_validator(mode="after")
+    def _is_coherent(self) -> Self:
+        if len(self.weights) != len(self.components):
+            raise ValueError("weights and components differ in length")
+        if not all(isfinite(weight) for weight in self.weights):
+            raise ValueError("a weight is not a finite number")
+        if not all(1 <= size <= 1 << 14 for size in self.hidden_sizes):
+            raise ValueError("a hidden size is out of bounds")
+        return self
+
+    @property
+    def reward_scale(self) -> tuple[float, ...]:
+        """What a raw component is multiplied by before it is learnt."""
+        return tuple(weight or 1.0 for weight in self.weights)
+
+    @property
+    def sum_weight(self) -> tuple[float, ...]:
+        """1 for a component that counts in the sum of outputs, 0 for one that does not."""
+        return tuple(1.0 if weight else 0.0 for weight in self.weights)
+
+
+class StackedMlp(nn.Module):
+    """M perceptrons of one shape, evaluated side by side: [B, D] → [M, B, O].
+
+    The last layer starts at zero, so training starts from the mean that the output is shifted to.
+    """
+
+    def __init__(
+        self, n_members: int, sizes: Sequence[int], *, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
+            bound = 0.0 if layer == len(sizes) - 2 else (1.0 / max(n_in, 1)) ** 0.5
+            weight = torch.empty(n_members, n_in, n_out).uniform_(-1.0, 1.0, generator=generator)
+            self.weights.append(nn.Parameter(weight * bound * 3**0.5))
+            self.biases.append(nn.Parameter(torch.zeros(n_members, 1, n_out)))
+
+    def forward(self, inputs: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Outputs [M, B, O] of inputs [B, D]."""
+        hidden = inputs.expand(self.weights[0].shape[0], *inputs.shape)
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = torch.baddbmm(bias, hidden, weight)
+            if layer < last:
+                hidden = functional.dropout(functional.relu(hidden), dropout, training=dropout > 0)
+        return hidden
+
+
+class Standardise(nn.Module):
+    """(x − shift) / scale, clipped; both are estimated on training rows and saved as weights."""
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+
+    def fit(self, rows: Tensor) -> None:
+        """Estimate both from rows [N, D]; a constant column keeps scale 1."""
+        if not len(rows) or not rows.shape[1]:
+            return
+        deviation, mean = torch.std_mean(rows.double(), dim=0, correction=0)
+        self.shift.copy_(mean)
+        self.scale.copy_(torch.where(deviation > 1e-4, deviation, 1.0))  # noqa: PLR2004  # rounding noise of float32
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Rows [N, D] in standard deviations."""
+        return ((rows - self.shift) / self.scale).clamp(-_CLIP, _CLIP)
+
+
+class CriticNetwork(nn.Module):
+    """All networks of a controller.
+
+    Outputs of `q` and `value` are return_shift + return_scale · network, in weighted-reward units.
+    A component that no training row has keeps scale 0 and predicts exactly 0.
+    """
+
+    return_shift: Tensor  # [C]
+    return_scale: Tensor  # [C]
+
+    def __init__(self, spec: NetworkSpec, *, seed: int = 0) -> None:
+        super().__init__()
+        self.spec = spec
+        generator = torch.Generator().manual_seed(seed)
+        n_components, hidden = len(spec.components), spec.hidden_sizes
+        self.state_scaler = Standardise(spec.n_state)
+        self.action_scaler = Standardise(spec.n_action + spec.n_relative)
+        self.terminal_state_scaler = Standardise(spec.n_state)
+        self.relative_scaler = Standardise(spec.n_relative)
+        self.register_buffer("return_shift", torch.zeros(n_components))
+        self.register_buffer("return_scale", torch.ones(n_components))
+        n_pair = spec.n_state + spec.n_action + spec.n_relative
+        n_terminal = spec.n_state + spec.n_relative
+        self.q_mlp = StackedMlp(N_TWINS, (n_pair, *hidden, n_components), generator=generator)
+        self.value_mlp = StackedMlp(1, (spec.n_state, *hidden, n_components), generator=generator)
+        self.actor_mlp = StackedMlp(1, (spec.n_state, *hidden, N_KINDS), generator=generator)
+        self.terminal_mlp = StackedMlp(
+            spec.n_members, (n_terminal, *hidden, 1), generator=generator
+        )
+
+    def value(self, state: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """V(s), [B, C]."""
+        output = self.value_mlp(self.state_scaler(state), dropout=dropout)[0].float()
+        return self._to_reward_units(output)
+
+    def q(
+        self, state: Tensor, action: Tensor, *, dropout: float = 0.0, mlp: StackedMlp | None = None
+    ) -> Tensor:
+        """Q(s, [a | set-relative]) of both twins, [2, B, C]; `mlp` may be the target network."""
+        inputs = torch.cat([self.state_scaler(state), self.action_scaler(action)], dim=1)
+        return self._to_reward_units((mlp or self.q_mlp)(inputs, dropout=dropout).float())
+
+    def terminal(self, state: Tensor, relative: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Logit that a complete attempt succeeds, one a member, [M, B]."""
+        inputs = torch.cat(
+            [self.terminal_state_scaler(state), self.relative_scaler(relative)], dim=1
+        )
+        output: Tensor = self.terminal_mlp(inputs, dropout=dropout)
+        return output[..., 0].float()
+
+    def policy(self, state: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Log-probability of each action kind, [B, number of kinds]."""
+        output = self.actor_mlp(self.state_scaler(state), dropout=dropout)[0].float()
+        return functional.log_softmax(output, dim=-1)
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sum over the components that count, [..., C] → [...]."""
+        return (values * values.new_tensor(self.spec.sum_weight)).sum(dim=-1)
+
+    def energy(self, state: Tensor, action: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Total Q of each twin, [2, B]."""
+        return self.total(self.q(state, action, dropout=dropout))
+
+    def total_scale(self) -> Tensor:
+        """Spread of the total return if its components were independent; at least 1e-6."""
+        return self.total(self.return_scale.square()).sqrt().clamp(min=1e-6)
+
+    def in_units_of_scale(self, values: Tensor) -> Tensor:
+        """Values [..., C] divided by the scale of each component, so that all weigh alike."""
+        return values / torch.where(self.return_scale > 0, self.return_scale, 1.0)
+
+    def _to_reward_units(self, output: Tensor) -> Tensor:
+        return self.return_shift + self.return_scale * output

@@ -1,0 +1,31 @@
+"""Which danger rules an action breaks, by its text alone: no model, no run, no outcome.
+
+Rewards and the controller's hard filter use the same rules. Ids that start with B are those of
+Bandit, a security linter whose reports people know; the others are our own.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from harness_core.rewards.danger_python import python_rules
+from harness_core.rewards.danger_shell import shell_rules
+from harness_core.rewards.danger_sql import sql_rules
+from harness_core.trajectories.vocabulary import ActionKind, Language
+
+_RULES_OF: Final = {
+    Language.PYTHON: python_rules,
+    Language.SQL: sql_rules,
+    Language.SHELL: shell_rules,
+}
+
+
+@lru_cache(maxsize=65536)
+def danger_rules(language: Language, kind: ActionKind, text: str) -> tuple[str, ...]:
+    """Ids of the rules that the action breaks, sorted; empty for a harmless one.
+
+    Only code can be dangerous so far: messages, tool calls and interventions break no rule.
+    """
+    rules = _RULES_OF.get(language)
+    if rules is None or kind is not ActionKind.CODE:
+        return ()
+    return tuple(sorted(set(rules(text))))
