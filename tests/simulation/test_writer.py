@@ -17,7 +17,16 @@ from harness_core.simulation.writer import log_bytes
 CONFIG = SampleConfig(seed=0, n_runs=3, n_candidates=4, max_attempts=3)
 ROW_KEYS = {
     *("problem_id", "problem_description", "initial_state", "family", "language", "entry_point"),
-    *("visible_checks", "generated_checks", "hidden_checks", "reference", "agent", "run", "action_sequence", "reward"),
+    *(
+        "visible_checks",
+        "generated_checks",
+        "hidden_checks",
+        "reference",
+        "agent",
+        "run",
+        "action_sequence",
+        "reward",
+    ),
     *("terminal", "truncated"),
 }
 ACTION_KEYS = {

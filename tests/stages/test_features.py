@@ -50,7 +50,7 @@ def test_programs_are_not_run_without_isolation(params, tmp_path, monkeypatch):
         features.run(make_config(), params.sandbox, workspace)
     assert not workspace.path(dag.FEATURES).exists()
     other = without_programs().write(tmp_path / "queries")
-    assert features.run(make_config(), params.sandbox, other).figures["n_program_runs"] == 0
+    assert features.run(make_config(), params.sandbox, other).figures["n_programs"] == 0
 
 
 def test_a_missing_table_is_named(params, tmp_path):
