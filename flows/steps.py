@@ -50,7 +50,7 @@ def land(workdir: str, sources: list[dict[str, str]], overrides: list[str]) -> s
 
 def fetch_champion(root: str) -> str | None:
     """Put the present champion where `compare` reads it; return its version."""
-    return fetch_into(Workspace(Path(root)))
+    return fetch_into(Workspace(Path(root)), keep_reference=True)
 
 
 def summarise(workspace: Workspace, registered: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,9 @@ def fit_combination(
     differences, pair_weights = _pairs(groups, logits, group_sizes=group_sizes, rng=rng)
     start = np.array([1.0] + [0.0] * len(_GROUP_SIGNALS))
     weights = _fit_weights(differences, pair_weights, start=start)
+    # Fitted on a smooth loss, kept for what counts: on some logs the group misleads.
+    if _picked(groups, logits, weights) <= _picked(groups, logits, start):
+        weights = start
     slope, intercept = _fit_calibration(groups, logits)
     return Combination(
         weights={
@@ -126,6 +129,17 @@ def _subsets(
                 yield np.sort(rng.choice(known, size=size, replace=False)).astype(np.int64)
     if len(known) > 1:
         yield known.astype(np.int64)
+
+
+def _picked(groups: Sequence[DecisionGroup], logits: Sequence[Floats], weights: _Doubles) -> float:
+    """Mean success of the candidate with the highest score, over groups that have a choice."""
+    success = []
+    for group, group_logits in zip(groups, logits, strict=True):
+        known = np.flatnonzero(~np.isnan(group.success)).astype(np.int64)
+        if len(known) > 1:
+            columns = _columns(group_logits[known], group.signals.take(known))
+            success.append(group.success[known][np.argmax(columns @ weights)])
+    return float(np.mean(success)) if success else 0.0
 
 
 def _fit_weights(differences: _Doubles, weights: _Doubles, *, start: _Doubles) -> _Doubles:

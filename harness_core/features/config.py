@@ -36,5 +36,8 @@ class FeatureConfig(Section):
     """Dimensions kept of each text vector (PCA fitted on training tasks)."""
     max_inputs: int = Field(ge=0)
     """Distinct call expressions on which the candidates of a task are run and compared."""
+    run_cpu_s: int = Field(ge=1)
+    """CPU time of one program over all its inputs; tighter than when it is graded, since a program
+    that hangs says so in the first second too."""
     prior_strength: float = Field(gt=0)
     """Pseudo-attempts that pull an agent's success rate towards the mean of all agents."""

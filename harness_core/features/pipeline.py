@@ -50,6 +50,11 @@ class FeaturePipeline:
         self._encoders = encoders
 
     @property
+    def config(self) -> FeatureConfig:
+        """The parameters that it was fitted with."""
+        return self._stored.config
+
+    @property
     def schema(self) -> FeatureSchema:
         """Names of all columns, and the fingerprint of the whole."""
         return self._stored.schema

@@ -6,7 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from harness_core.features.config import FeatureConfig
 from harness_core.sandbox.caching import RunCache, VerdictCache, run_cached
+from harness_core.sandbox.config import SandboxConfig
 from harness_core.sandbox.grader import GradeJob, Grader
 from harness_core.sandbox.protocol import ProgramJob, Sandbox
 from harness_core.sandbox.result import ProgramRun, Verdict
@@ -14,6 +16,11 @@ from harness_core.sandbox.result import ProgramRun, Verdict
 _BATCH: Final = 512
 """Programs between two writes to the cache: what is lost when a run is cut off."""
 _LOG = logging.getLogger("harness")
+
+
+def run_limits(sandbox: SandboxConfig, features: FeatureConfig) -> SandboxConfig:
+    """Limits of programs that are run for features, in training and in serving alike."""
+    return sandbox.model_copy(update={"cpu_s": min(sandbox.cpu_s, features.run_cpu_s)})
 
 
 class SandboxRunner:

@@ -99,8 +99,8 @@ def _fit_fold(
     outside = pools.tasks(lambda its_fold, _: its_fold != fold)
     if not outside:
         raise NoDataError(
-            f"all {len(pools.fold_and_split)} development tasks are in fold {fold}, so no model can "
-            "be judged on tasks that it never saw; import more, or more different, tasks"
+            f"all {len(pools.fold_and_split)} development tasks are in fold {fold}, so no model "
+            "can be judged on tasks that it never saw; import more, or more different, tasks"
         )
     watched = pools.tasks(lambda its_fold, split: its_fold != fold and split == Split.VALIDATION)
     scout = None

@@ -17,6 +17,7 @@ from lightning.pytorch.plugins import TorchCheckpointIO
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from harness_core.errors import ParameterError
 from harness_core.learners.catalogue import LEARNERS
 from harness_core.learners.checks import PARTS, Check, check, part_weights, validation_batch
 from harness_core.learners.config import TrainConfig
@@ -57,6 +58,10 @@ def fit(
             by default the last.
         checkpoint: file that training is saved to after every epoch, and resumed from if it exists.
         seed: decides initial weights, batches and dropout.
+
+    Raises:
+        ParameterError: a GPU is asked for and there is none.
+        ModelError: the weights are no longer finite.
     """
     network = CriticNetwork(spec, seed=seed)
     fit_scalers(network, data)
@@ -203,9 +208,12 @@ class AtomicCheckpointIO(TorchCheckpointIO):  # type: ignore[misc]  # Lightning 
 
 
 def _trainer(config: TrainConfig, n_updates: int, *, callbacks: list[Any]) -> pl.Trainer:
-    on_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
+    has_gpu = torch.cuda.is_available()
+    if config.accelerator == "gpu" and not has_gpu:
+        raise ParameterError("train.accelerator: no GPU is visible; use auto or cpu")
+    on_gpu = has_gpu and config.accelerator != "cpu"
     return pl.Trainer(
-        accelerator=config.accelerator if on_gpu or config.accelerator == "gpu" else "cpu",
+        accelerator="gpu" if on_gpu else "cpu",
         devices=1,
         precision="bf16-mixed" if on_gpu else "32-true",
         deterministic=True,

@@ -12,7 +12,12 @@ _MAX_PARAM: Final = 6000
 _MAX_DEPTH: Final = 4
 _UNSAFE: Final = re.compile(r"[^\w\-./ :]")
 
-_DETAILS: Final = frozenset({"by_family", "by_source", "families", "intervals", "versus"})
+_DETAILS: Final = frozenset(
+    {
+        *("by_family", "by_source", "families", "intervals", "versus", "test_slice", "sources"),
+        *("n_paid", "means", "groups", "combination", "n_texts", "widths", "n_groups"),
+    }
+)
 """Parts of an evaluation that are tables of their own: they stay in its file and in the report."""
 
 

@@ -31,7 +31,7 @@ from harness_core.features.execution import needs_running
 from harness_core.features.interim import InterimTables
 from harness_core.features.load import groups_from, load_groups
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.running import SandboxRunner
+from harness_core.features.running import SandboxRunner, run_limits
 from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.config import SandboxConfig
 from harness_core.stages.dag import (
@@ -130,7 +130,7 @@ def _champion_groups(
     with ExitStack() as stack:
         runner = None
         if needs_running(tables.contents()):
-            box = stack.enter_context(open_sandbox(sandbox))
+            box = stack.enter_context(open_sandbox(run_limits(sandbox, pipeline.config)))
             runner = SandboxRunner(box, cache=workspace.cache)
         features = pipeline.transform(tables, runner=runner)
     return groups_from(tables.candidates, features.states, features.actions, features.signals)

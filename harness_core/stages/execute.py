@@ -58,7 +58,7 @@ def execute(
         _LOG.info("%s: running", stage)
         report_file = workspace.path(report_path(stage))
         report_file.unlink(missing_ok=True)
-        # Stage modules bring torch, Lightning or Great Expectations: only the one that runs is paid.
+        # Stages bring torch, Lightning or Great Expectations: only the one that runs is paid for.
         module: Any = importlib.import_module(f"harness_core.stages.{stage}")
         result: StageReport = module.run(*_ARGUMENTS[stage](params), workspace)
         report = result.model_copy(

@@ -10,7 +10,7 @@ from harness_core.features.execution import needs_running
 from harness_core.features.interim import InterimTables
 from harness_core.features.load import SCHEMA_FILE
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.running import SandboxRunner
+from harness_core.features.running import SandboxRunner, run_limits
 from harness_core.features.table import SIGNALS, actions_schema, states_schema
 from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.config import SandboxConfig
@@ -35,7 +35,7 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
     runner: SandboxRunner | None = None
     with ExitStack() as stack:
         if needs_running(tables.contents()):
-            boxes = stack.enter_context(open_sandbox(sandbox))
+            boxes = stack.enter_context(open_sandbox(run_limits(sandbox, features)))
             runner = stack.enter_context(SandboxRunner(boxes, cache=workspace.cache))
         pipeline, result = FeaturePipeline.fit_transform(
             tables, features, runner=runner, cache=workspace.cache

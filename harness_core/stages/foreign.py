@@ -11,7 +11,7 @@ from harness_core.features.execution import needs_running
 from harness_core.features.interim import InterimTables
 from harness_core.features.load import groups_from
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.running import SandboxRunner
+from harness_core.features.running import SandboxRunner, run_limits
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
 from harness_core.stages.dag import Workspace
@@ -49,7 +49,9 @@ def _judge(folder: Path, params: Params, scratch: Workspace) -> dict[str, Any]:
     with ExitStack() as open_things:
         runner = None
         if needs_running(tables.contents()):
-            sandbox = open_things.enter_context(open_sandbox(params.sandbox))
+            sandbox = open_things.enter_context(
+                open_sandbox(run_limits(params.sandbox, pipeline.config))
+            )
             runner = open_things.enter_context(SandboxRunner(sandbox, cache=scratch.cache))
         features = pipeline.transform(tables, runner=runner)
     groups = groups_from(tables.candidates, features.states, features.actions, features.signals)

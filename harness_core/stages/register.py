@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from harness_core.controller.manifest import read_manifest
+from harness_core.controller.manifest import FILE_NAME, read_manifest
 from harness_core.errors import ParameterError
 from harness_core.params import Params, load_params
 from harness_core.registry import champion as champions
@@ -100,12 +100,20 @@ def run(registry: RegistryConfig, workspace: Workspace, *, run_context: RunConte
     )
 
 
-def fetch_champion(workspace: Workspace, *, registry: RegistryConfig | None = None) -> str | None:
-    """Bring `data/models/champion` up to date; return the champion's version, None without one."""
+def fetch_champion(
+    workspace: Workspace, *, registry: RegistryConfig | None = None, keep_reference: bool = False
+) -> str | None:
+    """Bring `data/models/champion` up to date; return the champion's version, None without one.
+
+    With `keep_reference` the folder is left as it is when the candidate model itself is the
+    champion: it has won its comparison, and has nothing to prove against itself.
+    """
     config = registry or _config(workspace)
     target = workspace.path(CHAMPION_MODEL)
     store = _existing_store(workspace)
     found = None if store is None else store.alias(config.model_name, CHAMPION)
+    if keep_reference and found and _is_candidate(workspace, found.tags.get(MODEL_DIGEST)):
+        return str(found.version)
     if store is None or found is None:
         champions.put_none(target)
         return None
@@ -113,6 +121,11 @@ def fetch_champion(workspace: Workspace, *, registry: RegistryConfig | None = No
     if champions.held_digest(target) != found.tags.get(MODEL_DIGEST):
         champions.fetch_champion(_registry(store, config), target)
     return str(found.version)
+
+
+def _is_candidate(workspace: Workspace, digest: str | None) -> bool:
+    folder = workspace.path(CANDIDATE_MODEL)
+    return (folder / FILE_NAME).exists() and read_manifest(folder).digest == digest
 
 
 def describe_champion(registry: RegistryConfig, workspace: Workspace) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import orjson
 
 from harness_core.controller.controller import Controller
 from harness_core.errors import IsolationUnavailable, ParameterError
+from harness_core.features.pipeline import FeaturePipeline
+from harness_core.features.running import run_limits
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
 from harness_core.stages.dag import CANDIDATE_MODEL, CHAMPION_MODEL, Workspace
@@ -48,8 +50,9 @@ def model_folder(model: str, workspace: Workspace) -> Path:
 
 
 def _select_with_programs(folder: Path, params: Params, document: dict[str, Any]) -> Any:
+    features = FeaturePipeline.load(folder / "pipeline").config
     try:
-        sandbox = open_sandbox(params.sandbox)
+        sandbox = open_sandbox(run_limits(params.sandbox, features))
     except IsolationUnavailable:
         # Execution signals are then unknown, which the features can say; a decision is still due.
         sandbox = None

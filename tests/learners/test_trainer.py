@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness_core.errors import ModelError, NoDataError
+from harness_core.errors import ModelError, NoDataError, ParameterError
 from harness_core.learners.checkpoint import save_critic
 from harness_core.learners.crossfit import cross_fit
 from harness_core.learners.data import TrainingData, group_pool, transition_pool
@@ -157,6 +157,18 @@ def test_attempts_without_a_difference_are_refused_with_a_reason(
         ]
         with pytest.raises(NoDataError, match=sentence):
             cross_fit(groups, world.arrays, spec, config, set_relative=set_relative)
+
+
+def test_tasks_that_are_all_in_one_fold_are_refused(world, spec, config, set_relative) -> None:
+    groups = [group for group in world.groups if group.fold == 0]
+    with pytest.raises(NoDataError, match="fold 0"):
+        cross_fit(groups, world.arrays, spec, config, set_relative=set_relative)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the GPU that is asked for")
+def test_a_gpu_that_is_not_there_is_a_parameter_error(data, spec, config) -> None:
+    with pytest.raises(ParameterError, match=r"train\.accelerator"):
+        fit(data, spec, config.model_copy(update={"accelerator": "gpu"}), seed=0)
 
 
 def _with_success(group, success):

@@ -170,9 +170,12 @@ def test_an_earlier_model_is_replaced_and_nothing_else_is_left(workspace, params
 
 
 def test_a_killed_run_resumes_from_its_finished_models(
-    workspace, params, config, monkeypatch
+    tmp_path, params, config, monkeypatch
 ) -> None:
-    """The run dies when stage two is fitted; the next one trains no update again."""
+    """The run dies when stage two is fitted; the next one ends where an unbroken one does."""
+    unbroken = _workspace(tmp_path / "unbroken", monkeypatch)
+    stage.run(config, params.rewards, params.controller, unbroken)
+    workspace = _workspace(tmp_path / "broken", monkeypatch)
 
     def die(*_args, **_kwargs):
         raise KeyboardInterrupt
@@ -182,10 +185,11 @@ def test_a_killed_run_resumes_from_its_finished_models(
         with pytest.raises(KeyboardInterrupt):
             stage.run(config, params.rewards, params.controller, workspace)
     kept = sorted(path.name for path in workspace.root.glob(".harness/training/*/*"))
-    assert kept == ["final.ckpt", "fold-0.ckpt", "fold-1.ckpt", "scout-0.ckpt", "scout-1.ckpt"]
+    assert kept == ["final.ckpt", "fold-0.ckpt", "fold-1.ckpt", "scout-0.ckpt"]
     assert not workspace.path(CANDIDATE_MODEL).exists()
-    resumed = stage.run(config, params.rewards, params.controller, workspace)
-    assert resumed.figures["folds"]
+    stage.run(config, params.rewards, params.controller, workspace)
+    models = [tree_digest(item.path("data/models")) for item in (unbroken, workspace)]
+    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize("success", [0.0, 1.0])
