@@ -187,13 +187,15 @@ def register(workdir: Workdir = None, overrides: Overrides = None) -> None:
 
 @app.command()
 def champion(workdir: Workdir = None, overrides: Overrides = None) -> None:
-    """Say which model is in use, and put it into `data/models/champion/`."""
+    """Say which model is in use, and where its folder is."""
     from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
 
     workspace = open_workspace(workdir)
     registry = _params(workspace, overrides).registry
-    registration.fetch_champion(workspace)
-    print_json(registration.describe_champion(registry, workspace))
+    found = registration.describe_champion(registry, workspace)
+    if found["champion"] is not None:
+        found["folder"] = str(registration.fetch_version("champion", workspace))
+    print_json(found)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from filelock import FileLock
 
 from harness_core.features.batch import Floats
 from harness_core.features.encoder import TextEncoder
@@ -34,7 +35,9 @@ class EmbeddingCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as connection:
+        # Switching to WAL does not wait for another process that is just doing the same.
+        lock = FileLock(path.with_name(f"{path.name}.lock"))
+        with lock, closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(_CREATE)
 

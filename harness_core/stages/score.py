@@ -11,7 +11,7 @@ from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import run_limits
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
-from harness_core.stages.dag import CANDIDATE_MODEL, CHAMPION_MODEL, Workspace
+from harness_core.stages.dag import CANDIDATE_MODEL, Workspace
 
 
 def score_request(
@@ -40,12 +40,6 @@ def model_folder(model: str, workspace: Workspace) -> Path:
         return Path(model)
     from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
 
-    if model == "champion":
-        registration.fetch_champion(workspace)
-        folder = workspace.path(CHAMPION_MODEL)
-        if not (folder / "manifest.json").exists():
-            raise ParameterError("--model champion: nothing has been promoted yet")
-        return folder
     return registration.fetch_version(model, workspace)
 
 
