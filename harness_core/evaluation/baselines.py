@@ -116,11 +116,12 @@ BASELINES: Final[Mapping[str, Rule]] = MappingProxyType(
 
 
 def available_baselines(groups: Sequence[DecisionGroup]) -> dict[str, Selector]:
-    """The baselines that have a signal in these groups."""
+    """The baselines that have a signal in these groups; the agent prior stands in every table."""
     full = whole([group for group in groups if group.size > 1])
     telling = {name for name, rule in BASELINES.items() if any(_tells(rule(s)) for s in full)}
     if not {"agent_prior", "agreement"} <= telling:
         telling.discard("prior_plus_agreement")
+    telling.add("agent_prior")
     return {name: _each(rule) for name, rule in BASELINES.items() if name in telling}
 
 

@@ -149,7 +149,10 @@ def fetch_version(name: str, workspace: Workspace) -> Path:
     versions = _registry(store, config)
     version = int(name) if name.isdecimal() else versions.get_alias(name)
     if version is None:
-        raise ParameterError(f"--model {name}: no folder, no version number and no alias")
+        raise ParameterError(
+            f"--model {name}: there is no such folder, version or alias (aliases exist once a "
+            "model has been registered, `champion` once one has been promoted)"
+        )
     target = workspace.path(f"{_VERSIONS}/{version}")
     if champions.held_digest(target) != versions.describe(version).tags.get(MODEL_DIGEST):
         versions.fetch(version, target)

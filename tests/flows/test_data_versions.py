@@ -1,5 +1,6 @@
 """DVC keeps the raw logs: an earlier revision gives the earlier data set back."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,12 +31,12 @@ def _write_outputs(root: Path) -> None:
                 target.write_text("{}", encoding="utf-8")
 
 
-def test_an_earlier_revision_gives_the_earlier_logs_back(tmp_path: Path):
+def test_an_earlier_revision_gives_the_earlier_logs_back(tmp_path: Path, project_root: Path):
     logs = tmp_path / "support.jsonl"
     root = tmp_path / "project"
     root.mkdir()
     _git(root, "init", "-q")
-    (root / ".gitignore").write_text("/data/*\n!/data/raw\n/data/raw/*\n!/data/raw/*.dvc\n")
+    shutil.copy(project_root / ".gitignore", root)
     workspace = prepare_project(root, with_sample=False)
     revisions = {"first": '{"problem_id": "a"}\n', "second": '{"problem_id": "b"}\n'}
     for name, content in revisions.items():

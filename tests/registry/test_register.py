@@ -189,7 +189,7 @@ def test_the_champion_is_fetched_and_described(build: Build, params: Params) -> 
     assert described["metrics"] == {"selected": 0.5, "size": 8.0}
     assert tree_digest(register.fetch_version("champion", workspace)) == tree_digest(target)
     assert tree_digest(register.fetch_version("1", workspace)) == tree_digest(target)
-    with pytest.raises(ParameterError, match="no alias"):
+    with pytest.raises(ParameterError, match="no such folder, version or alias"):
         register.fetch_version("nobody", workspace)
 
 
