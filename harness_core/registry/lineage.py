@@ -62,7 +62,8 @@ def log_run(tracker: RunTracker, context: RunContext, contents: RunContents) -> 
     tracker.log(
         run_id,
         params=flat_params(context.params),
-        metrics={**figures, **contents.metrics},
+        # Shown in this order: what people look for comes first.
+        metrics={**contents.metrics, **figures},
         datasets=contents.datasets,
     )
     for item in contents.attachments:

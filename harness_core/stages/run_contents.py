@@ -69,7 +69,7 @@ def gather(
     commit = {"mlflow.source.git.commit": context.git_sha} if context.git_sha else {}
     return RunContents(
         metrics={
-            **flat_metrics(evaluation, prefix="eval"),
+            **flat_metrics({"headline": {}, **evaluation}, prefix="eval"),
             **flat_metrics(verdict, prefix="gate"),
             **{f"gate/{rule['name']}": float(rule["passed"]) for rule in verdict.get("rules", ())},
         },
