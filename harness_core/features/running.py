@@ -48,7 +48,11 @@ class SandboxRunner:
         for start in range(0, len(jobs), _BATCH):
             part = jobs[start : start + _BATCH]
             runs += run_cached(self._sandbox, part, self._runs)
-            _LOG.info("features: %d of %d programs run", start + len(part), len(jobs))
+            _LOG.info(
+                "features: %d of %d programs run or found in the cache",
+                start + len(part),
+                len(jobs),
+            )
         return runs
 
     def grade(self, jobs: Sequence[GradeJob]) -> list[Verdict]:

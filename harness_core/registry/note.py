@@ -24,16 +24,18 @@ def run_note(
 
 
 def _table(by_size: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Success by selector and K, as in the report."""
     if not by_size:
         return []
     baselines = sorted({name for row in by_size.values() for name in row.get("baselines", {})})
-    titles = ["K", *(title for _, title in _COLUMNS), *baselines, "tasks"]
+    titles = ["success at K =", *by_size]
     lines = [_row(titles), _row(["---"] * len(titles))]
-    for size, row in by_size.items():
-        own = [_share(row.get(name)) for name, _ in _COLUMNS]
-        others = [_share(row.get("baselines", {}).get(name)) for name in baselines]
-        lines.append(_row([size, *own, *others, str(row.get("n_tasks", "–"))]))
-    return lines
+    for name, title in _COLUMNS:
+        lines.append(_row([title, *(_share(row.get(name)) for row in by_size.values())]))
+    for name in baselines:
+        found = (row.get("baselines", {}).get(name) for row in by_size.values())
+        lines.append(_row([name.replace("_", " "), *map(_share, found)]))
+    return [*lines, _row(["tasks", *(str(row.get("n_tasks", "–")) for row in by_size.values())])]
 
 
 def _row(cells: Sequence[str]) -> str:

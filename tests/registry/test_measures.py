@@ -74,6 +74,8 @@ def test_the_note_says_the_verdict_and_shows_k() -> None:
     note = run_note(verdict, evaluation, warnings=["steps: odd"])
     assert note.startswith("**Keep the champion.**")
     assert "- Forgotten: maths." in note
-    assert "| 8 | 20.0% | 40.0% | – | – | 5 |" in note
+    assert "| success at K = | 8 |" in note
+    assert "| **controller** | 40.0% |" in note
+    assert "| oracle | – |" in note
     assert "- steps: odd" in note
     assert run_note({"verdict": "promote"}, {}).startswith("**promote**")
