@@ -41,10 +41,15 @@ def read_table(path: Path, schema: pa.Schema, *, columns: Sequence[str] | None =
         NoDataError: the file does not exist.
         TableSchemaError: a column is missing, unknown or of another type.
     """
+    check_table(path, schema)
+    return pq.read_table(path, columns=None if columns is None else list(columns), memory_map=True)
+
+
+def check_table(path: Path, schema: pa.Schema) -> None:
+    """Check that a table is there and keeps its contract; raises as `read_table` does."""
     if not path.exists():
         raise NoDataError(f"{path} does not exist; run the stage that writes it first")
     _check(path, pq.read_schema(path), schema)
-    return pq.read_table(path, columns=None if columns is None else list(columns), memory_map=True)
 
 
 def publish_bytes(path: Path, content: bytes) -> None:

@@ -25,6 +25,8 @@ CANDIDATES_PATH: Final = "data/interim/candidates.parquet"
 TRANSITIONS_PATH: Final = "data/interim/transitions.parquet"
 FEATURES_PATH: Final = "data/features"
 """The same paths as in `stages.dag`, which is above this package; a test keeps them equal."""
+DATASETS_PATH: Final = ".harness/datasets"
+"""Memory-mapped copies of the feature tables, made anew whenever features are."""
 
 
 class Folder(Protocol):

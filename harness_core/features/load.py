@@ -23,6 +23,7 @@ from harness_core.features.batch import (
 )
 from harness_core.features.interim import (
     CANDIDATES_PATH,
+    DATASETS_PATH,
     FEATURES_PATH,
     TRANSITIONS_PATH,
     Folder,
@@ -30,7 +31,7 @@ from harness_core.features.interim import (
 from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.features.table import SIGNALS, FeatureSchema, actions_schema, states_schema
 from harness_core.rewards.table import COMPONENTS
-from harness_core.tables import read_table
+from harness_core.tables import check_table, read_table
 from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Split
 from harness_core.transitions.table import CANDIDATES, TRANSITIONS
 
@@ -250,7 +251,15 @@ def _last_action_block(schema: FeatureSchema) -> slice:
 
 
 def _read(workspace: Folder, name: str, schema: pa.Schema) -> pa.Table:
-    return read_table(workspace.path(f"{FEATURES_PATH}/{name}.parquet"), schema)
+    """A feature table as a memory-mapped data set: larger than memory is no obstacle."""
+    from datasets import Dataset, disable_progress_bars  # noqa: PLC0415  # two seconds to import
+
+    path = workspace.path(f"{FEATURES_PATH}/{name}.parquet")
+    check_table(path, schema)
+    disable_progress_bars()
+    mapped = Dataset.from_parquet(str(path), cache_dir=str(workspace.path(DATASETS_PATH)))
+    table: pa.Table = mapped.data.table
+    return table
 
 
 def _index(table: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from harness_core.features.config import FeatureConfig
 from harness_core.features.execution import needs_running
-from harness_core.features.interim import InterimTables
+from harness_core.features.interim import DATASETS_PATH, InterimTables
 from harness_core.features.load import SCHEMA_FILE
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import SandboxRunner, run_limits
@@ -43,6 +43,7 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
     folder = workspace.path(dag.FEATURES)
     # What an earlier version of the code wrote here must not be mistaken for ours.
     shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(workspace.path(DATASETS_PATH), ignore_errors=True)
     schema = pipeline.schema
     write_table(folder / "states.parquet", result.states, states_schema(len(schema.state)))
     write_table(folder / "actions.parquet", result.actions, actions_schema(len(schema.action)))
