@@ -145,11 +145,11 @@ def _better_than_random(evaluation: Mapping[str, Any]) -> Rule:
     found = headline["versus"].get("random", {})
     value, low, high = (_number(found.get(key)) for key in ("difference", "low", "high"))
     certain = "and the interval excludes zero" if low > 0 else "but the interval includes zero"
+    size = _size(evaluation)
     sentence = (
-        f"Better than a random pick by {points(value, low, high)} at K = {headline['size']}, "
-        f"{certain}."
+        f"Better than a random pick by {points(value, low, high)} at {size}, {certain}."
         if value > 0
-        else f"Not better than a random pick at K = {headline['size']}: {points(value, low, high)}."
+        else f"Not better than a random pick at {size}: {points(value, low, high)}."
     )
     return Rule(name="better_than_random", passed=value > 0, sentence=sentence)
 
@@ -187,11 +187,19 @@ def _splits(leaking: Sequence[str]) -> Rule:
 
 def _summary(comparison: Comparison, evaluation: Mapping[str, Any], failed: Sequence[Rule]) -> str:
     headline = evaluation["headline"]
-    figures = f"at K = {headline['size']} the controller solves {', '.join(_rates(headline))}"
+    figures = f"at {_size(evaluation)} the controller solves {', '.join(_rates(headline))}"
     if failed:
         reasons = " ".join(rule.sentence for rule in failed)
         return f"Keep {_kept(comparison)}: {reasons} For the record, {figures}."
     return f"Promote: {figures}; no family is forgotten."
+
+
+def _size(evaluation: Mapping[str, Any]) -> str:
+    """The headline K in words: tasks with fewer attempts are judged on all that they have."""
+    headline = evaluation["headline"]
+    at_size = evaluation.get("k", {}).get(str(headline["size"]), headline)
+    word = "=" if at_size["n_tasks"] == headline["n_tasks"] else "up to"
+    return f"K {word} {headline['size']}"
 
 
 def _kept(comparison: Comparison) -> str:

@@ -82,7 +82,7 @@ def test_an_equal_model_is_promoted(family, compare, decided):
     assert verdict.verdict == "promote"
     assert verdict.promoted_reference == "champion"
     assert all(rule.passed for rule in verdict.rules)
-    assert verdict.summary.startswith("Promote: at K = 8 the controller solves 100 %")
+    assert verdict.summary.startswith("Promote: at K up to 8 the controller solves 100 %")
 
 
 def test_a_gain_elsewhere_does_not_hide_a_forgotten_family(family, compare):
