@@ -4,10 +4,20 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from harness_core.params import Params, load_params
 
 _ROOT = Path(__file__).resolve().parents[1]
+
+# A slow machine is no counterexample, and CI should fail for the change it looks at only.
+settings.register_profile(
+    "harness",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("harness")
 
 
 @pytest.fixture(scope="session")
