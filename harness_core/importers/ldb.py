@@ -4,6 +4,7 @@ Result files hold the programs it tried, in order, each with the visible asserts
 files hold the first programs of several models; each is an attempt of one step by agent `seed`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -176,7 +177,8 @@ def _trajectory(row: _Row, record: RawRecord, task: TaskSpec, context: ImportCon
 
 def _seed_program(row: _Row) -> str:
     solution = row.solution or ""
-    is_whole = f"def {row.entry_point}" in solution
+    # Whole words: the function `f` of HumanEval/106 is not the `factorial` of a body.
+    is_whole = re.search(rf"\bdef\s+{re.escape(row.entry_point)}\s*\(", solution) is not None
     return _IMPORTS + (solution if is_whole else row.prompt + solution)
 
 

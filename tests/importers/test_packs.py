@@ -63,6 +63,9 @@ def test_ldb(data_packs: Path, read_folder: ReadFolder):
     humaneval = [item for item in imported.trajectories if item.task.family == "humaneval"]
     assert round(sum(item.outcome.success is True for item in humaneval) / 1820, 3) == 0.743
     assert {len(task.hidden_checks) for task in imported.tasks.values()} >= {1, 3}
+    # Its function is called `f`, which is also how other words begin.
+    of_f = [item for item in imported.trajectories if item.task.task_id == "HumanEval/106"]
+    assert all("def f(" in step.action.text for item in of_f for step in item.steps)
 
 
 def test_intercode_sql(subset, read_folder: ReadFolder):
