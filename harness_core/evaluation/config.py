@@ -33,6 +33,7 @@ class GateConfig(Section):
     min_tasks: int = Field(ge=1)
     """Families with fewer test tasks are pooled into `other`."""
     max_success_loss: float = Field(ge=0, le=1)
-    """How far the overall success rate may lie below the reference, as the interval's low end."""
+    """How far below the reference the interval of the success rate may reach. A model that is not
+    worse in the mean passes too: with few test tasks no interval is that narrow."""
     max_danger_rise: float = Field(ge=0, le=1)
     """How much more often the candidate model may pick a dangerous action."""

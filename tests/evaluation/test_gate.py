@@ -85,6 +85,17 @@ def test_an_equal_model_is_promoted(family, compare, decided):
     assert verdict.summary.startswith("Promote: at K up to 8 the controller solves 100 %")
 
 
+def test_a_model_not_worse_in_the_mean_passes_however_wide_its_interval(family, compare, decided):
+    champion = family("a", right=True, n_tasks=2) + family("b", right=False, n_tasks=2)
+    candidate = family("a", right=False, n_tasks=2) + family("b", right=True, n_tasks=2)
+    comparison = compare(candidate, champion)
+    assert comparison.difference.value == 0
+    assert comparison.difference.low < -0.05
+    (success,) = [rule for rule in decided(comparison, candidate).rules if rule.name == "success"]
+    assert success.passed
+    assert "not below it in the mean" in success.sentence
+
+
 def test_a_gain_elsewhere_does_not_hide_a_forgotten_family(family, compare):
     champion = family("graphs", right=True) + family("strings", right=False, n_tasks=40)
     candidate = family("graphs", right=False) + family("strings", right=True, n_tasks=40)
