@@ -1,6 +1,5 @@
 """The console script `harness`: the library's verbs plus `flywheel` and `schedule`."""
 
-import os
 import sys
 from typing import Annotated, Any
 
@@ -66,8 +65,6 @@ def _in_words(result: dict[str, Any]) -> str:
 
 def main() -> None:
     """Entry point of the console script."""
-    # Vendors print progress bars and colours to stdout where they think a person looks on.
-    os.environ.setdefault("GX_PROGRESS_BARS", "false")
     sys.exit(cli.run_app(app))
 
 

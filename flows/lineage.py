@@ -7,6 +7,7 @@ from flows import snapshot as versions
 from flows.steps import params_of
 from harness_core.stages import register as registration
 from harness_core.stages.dag import Workspace
+from harness_core.stages.project import locked_digests
 
 
 def snapshot(root: str) -> dict[str, str]:
@@ -18,7 +19,5 @@ def register(root: str) -> dict[str, Any]:
     """Register the candidate model, and promote it if the verdict says so."""
     workspace = Workspace(Path(root))
     params = params_of(workspace)
-    context = registration.run_context(
-        workspace, params, dvc_digests=versions.locked_digests(workspace)
-    )
+    context = registration.run_context(workspace, params, dvc_digests=locked_digests(workspace))
     return registration.run(params.registry, workspace, run_context=context).figures

@@ -9,7 +9,7 @@ from dvc.utils.serialize import modify_yaml
 
 from harness_core.errors import HarnessError
 from harness_core.stages.dag import RAW, STAGES, Workspace
-from harness_core.stages.project import PARAMS, PIPELINE
+from harness_core.stages.project import PARAMS, PIPELINE, locked_digests
 
 
 def set_params(workspace: Workspace, values: dict[str, Any]) -> None:
@@ -51,20 +51,6 @@ def pipeline_stages(workspace: Workspace) -> list[str]:
     """Names of the stages in the working folder's `dvc.yaml`."""
     document = yaml.safe_load(workspace.path(PIPELINE).read_text(encoding="utf-8"))
     return list(document["stages"])
-
-
-def locked_digests(workspace: Workspace) -> dict[str, str]:
-    """Path → DVC digest, from `dvc.lock` and the pointers of raw sources."""
-    digests: dict[str, str] = {}
-    lock = workspace.path("dvc.lock")
-    documents = [lock, *sorted(workspace.path(RAW).glob("*.dvc"))]
-    for path in (path for path in documents if path.exists()):
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        entries = document.get("stages", {}).values() if path == lock else [document]
-        prefix = "" if path == lock else f"{RAW}/"
-        for out in (out for entry in entries for out in entry.get("outs", ())):
-            digests[prefix + out["path"]] = out["md5"]
-    return digests
 
 
 def _dvc(workspace: Workspace, *arguments: str) -> None:

@@ -31,7 +31,6 @@ def land(workdir: str, sources: list[dict[str, str]], overrides: list[str]) -> s
     what was run. Without any source of their own people get the sample logs.
     """
     root = Path(workdir)
-    is_new = not (root / PIPELINE).exists()
     workspace = prepare_project(root, with_sample=not sources)
     names = [land_source(Path(item["path"]), item["format"], workspace) for item in sources]
     changes: dict[str, Any] = read_overrides(overrides)
@@ -43,8 +42,6 @@ def land(workdir: str, sources: list[dict[str, str]], overrides: list[str]) -> s
         _LOG.info("params.yaml: %s", ", ".join(f"{key}={value}" for key, value in changes.items()))
     if "sample" in pipeline_stages(workspace):
         execute("sample", params_of(workspace), workspace)
-    elif is_new and not names:
-        _LOG.info("no logs yet: give some with --source")
     return str(workspace.root)
 
 

@@ -17,9 +17,9 @@ from rich.logging import RichHandler
 from harness_core.errors import HarnessError, ParameterError, PromotionRefused
 from harness_core.params import Params, load_params
 from harness_core.settings import Settings
-from harness_core.stages.dag import STAGES, Workspace
+from harness_core.stages.dag import Workspace
 from harness_core.stages.execute import execute
-from harness_core.stages.project import PARAMS, prepare_project
+from harness_core.stages.project import PARAMS, locked_digests, prepare_project
 
 Workdir = Annotated[
     Path | None, typer.Option("--workdir", help="Folder that holds all state of a run.")
@@ -178,7 +178,7 @@ def register(workdir: Workdir = None, overrides: Overrides = None) -> None:
 
     workspace = open_workspace(workdir)
     params = _params(workspace, overrides)
-    context = registration.run_context(workspace, params, dvc_digests={})
+    context = registration.run_context(workspace, params, dvc_digests=locked_digests(workspace))
     figures = registration.run(params.registry, workspace, run_context=context).figures
     print_json(figures)
     if not figures["promoted"]:
@@ -220,17 +220,15 @@ def doctor(
     findings = examine(Workspace((workdir or Settings().workdir).resolve()))
     if as_json:
         print_json(
-            {"healthy": all(item.ok for item in findings), "checks": findings_json(findings)}
+            {
+                "healthy": all(item.ok for item in findings),
+                "checks": [item.model_dump() for item in findings],
+            }
         )
     else:
         sys.stdout.write(in_words(findings) + "\n")
     if not all(item.ok for item in findings if item.required):
         raise typer.Exit(1)
-
-
-def findings_json(findings: Any) -> list[dict[str, Any]]:
-    """Findings as plain data."""
-    return [item.model_dump() for item in findings]
 
 
 def run_app(application: typer.Typer, arguments: list[str] | None = None) -> int:
@@ -250,7 +248,3 @@ def run_app(application: typer.Typer, arguments: list[str] | None = None) -> int
         show()
         return int(getattr(error, "exit_code", 2))
     return result if isinstance(result, int) else 0
-
-
-STAGE_VERBS: Final = tuple(STAGES)
-"""Verbs that run a stage; the rest of the contract are the verbs around a model."""

@@ -40,7 +40,7 @@ def examine(workspace: Workspace) -> list[Finding]:
     findings = [_packages(), _parameters(workspace), _disk(workspace)]
     params = _params_or_none(workspace)
     if params is not None:
-        findings += [_isolation(params), _encoder(params, workspace)]
+        findings += [_isolation(params), _encoder(params)]
     return [*findings, _accelerator(), _registry(workspace)]
 
 
@@ -104,14 +104,13 @@ def _isolation(params: Params) -> Finding:
     return _attempt("isolation", layers)
 
 
-def _encoder(params: Params, workspace: Workspace) -> Finding:
+def _encoder(params: Params) -> Finding:
     from harness_core.features.encoder import open_encoder  # noqa: PLC0415  # brings transformers
 
     def fingerprint() -> str:
         encoder = open_encoder(params.features.encoder)
         return f"{params.features.encoder.name}, fingerprint {encoder.fingerprint[:12]}"
 
-    del workspace
     return _attempt("encoder", fingerprint)
 
 

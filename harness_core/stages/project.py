@@ -1,4 +1,4 @@
-"""A working folder of its own: `params.yaml` and `dvc.yaml` where the user has none yet."""
+"""A working folder of its own: its `params.yaml`, its `dvc.yaml`, and what DVC has locked."""
 
 from importlib import resources
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness_core.stages.dag import STAGES, StageSpec, Workspace
+from harness_core.stages.dag import RAW, STAGES, StageSpec, Workspace
 from harness_core.tables import publish_bytes
 
 PARAMS: Final = "params.yaml"
@@ -41,6 +41,20 @@ def default_params() -> bytes:
         return packaged.read_bytes()
     # In a checkout the file stands where people look for it, and the wheel copies it in.
     return (Path(__file__).parents[2] / PARAMS).read_bytes()
+
+
+def locked_digests(workspace: Workspace) -> dict[str, str]:
+    """Path → DVC digest, from `dvc.lock` and the pointers of raw sources."""
+    digests: dict[str, str] = {}
+    lock = workspace.path("dvc.lock")
+    documents = [lock, *sorted(workspace.path(RAW).glob("*.dvc"))]
+    for path in (path for path in documents if path.exists()):
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = document.get("stages", {}).values() if path == lock else [document]
+        prefix = "" if path == lock else f"{RAW}/"
+        for out in (out for entry in entries for out in entry.get("outs", ())):
+            digests[prefix + out["path"]] = out["md5"]
+    return digests
 
 
 def pipeline_document(*, with_sample: bool = True) -> dict[str, Any]:

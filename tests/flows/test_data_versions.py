@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.snapshot import locked_digests, own_sources, set_params, snapshot
+from flows.snapshot import own_sources, set_params, snapshot
 from harness_core.params import load_params
 from harness_core.stages.dag import STAGES
-from harness_core.stages.project import prepare_project
+from harness_core.stages.project import locked_digests, prepare_project
 from harness_core.stages.sources import land_source
 
 pytestmark = pytest.mark.slow
