@@ -7,7 +7,9 @@ HarnessError                        1
 │   ├── NoDataError                 3   nothing to work on
 │   ├── ValidationFailed            3   a critical expectation failed
 │   ├── TableSchemaError            3   a table has other columns than its contract
-│   └── LogRewardError              3   a reward cannot be computed from what the log holds
+│   ├── LogRewardError              3   a reward cannot be computed from what the log holds
+│   ├── CanaryPassed                3   a contradiction was graded as solved, so no verdict counts
+│   └── AuditFailed                 3   a cheat earns as much as an honest attempt
 ├── PromotionRefused                4   the gate kept the champion
 ├── IsolationUnavailable            5   no sandbox strong enough for untrusted code
 ├── SandboxError                    1   the sandbox itself broke (never the candidate's fault)
@@ -56,6 +58,14 @@ class TableSchemaError(DataError):
 
 class LogRewardError(DataError):
     """A reward cannot be computed from what the log holds."""
+
+
+class CanaryPassed(DataError):
+    """A program was said to pass checks that contradict each other: no verdict counts."""
+
+
+class AuditFailed(DataError):
+    """With the present weights a cheat earns as much as an honest attempt; names the weight."""
 
 
 class PromotionRefused(HarnessError):

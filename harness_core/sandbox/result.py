@@ -51,6 +51,17 @@ class CheckStatus(StrEnum):
     """The check itself cannot be run (it is not Python, or asserts nothing about the program)."""
 
 
+class Evidence(StrEnum):
+    """What a verdict on a check rests on."""
+
+    COMPARED = "compared"
+    """The grader compared the returned values itself."""
+    IN_BOX = "in_box"
+    """A test source ran in a second box, and its own end was taken for the verdict."""
+    NONE = "none"
+    """The check could not be run."""
+
+
 class CheckRun(Record):
     """One test source on one program, the two in different boxes."""
 
@@ -67,8 +78,14 @@ class Verdict(Record):
     layers: tuple[str, ...]
     trusted: bool
     """False when isolation was switched off."""
+    evidence: tuple[Evidence, ...] = ()
+    """What each verdict rests on, one a check."""
+    vacuous: tuple[bool, ...] = ()
+    """One a check: whether a program that returns None for everything would pass it too."""
     tampered: bool = False
     """The candidate answered with something that honest code does not produce."""
+    stateful: bool = False
+    """The same call gave two different values in one process."""
 
     @property
     def n_passed(self) -> int:
@@ -81,6 +98,37 @@ class Verdict(Record):
         return sum(status is not CheckStatus.UNUSABLE for status in self.checks)
 
     @property
+    def n_telling_passed(self) -> int:
+        """Number of checks passed that a program returning nothing would not pass."""
+        return sum(status is CheckStatus.PASSED for status in self._telling())
+
+    @property
+    def n_telling(self) -> int:
+        """Number of usable checks that a program returning nothing would not pass."""
+        return sum(status is not CheckStatus.UNUSABLE for status in self._telling())
+
+    @property
     def all_passed(self) -> bool:
         """Whether there is at least one usable check and all of them passed."""
         return self.n_usable > 0 and self.n_passed == self.n_usable
+
+    @property
+    def is_honest(self) -> bool:
+        """Neither tampered with nor dependent on how often it was asked."""
+        return not self.tampered and not self.stateful
+
+    def without_in_box(self) -> "Verdict":
+        """The same verdict, believing only what the grader compared itself."""
+        if Evidence.IN_BOX not in self.evidence:
+            return self
+        pairs = zip(self.checks, self.evidence, strict=True)
+        checks = tuple(
+            CheckStatus.UNUSABLE if kind is Evidence.IN_BOX else status for status, kind in pairs
+        )
+        return self.model_copy(update={"checks": checks})
+
+    def _telling(self) -> list[CheckStatus]:
+        empty = self.vacuous or (False,) * len(self.checks)
+        return [
+            status for status, is_vacuous in zip(self.checks, empty, strict=True) if not is_vacuous
+        ]
