@@ -4,7 +4,6 @@ import contextlib
 
 from harness_core.errors import IsolationUnavailable
 from harness_core.sandbox.box import Box, BoxError
-from harness_core.sandbox.bubblewrap import find_bubblewrap
 from harness_core.sandbox.config import SandboxConfig
 from harness_core.sandbox.inside.jail import LAYERS
 from harness_core.sandbox.pool import BoxPool
@@ -22,10 +21,27 @@ def open_sandbox(config: SandboxConfig) -> Sandbox:
 
 
 def probe(config: SandboxConfig) -> dict[str, bool]:
-    """Which layers take on this machine, by name; all must, or programs are not run."""
+    """Which layers take on this machine, by name, the backend's first; all must, or nothing runs.
+
+    With the backend `unsafe_local` it says what bubblewrap could do instead.
+    """
+    backend = "bubblewrap" if config.backend == "unsafe_local" else config.backend
     held: tuple[str, ...] = ()
-    boxed = config.model_copy(update={"backend": "bubblewrap"})
-    with contextlib.suppress(IsolationUnavailable, BoxError), Box(boxed) as box:
+    isolated = config.model_copy(update={"backend": backend})
+    with contextlib.suppress(IsolationUnavailable, BoxError), Box(isolated) as box:
         held = box.layers
-    found = {name: name in held for name in ("bubblewrap", *LAYERS)}
-    return {"bubblewrap_found": find_bubblewrap() is not None, **found}
+    return {name: name in held for name in (backend, *LAYERS)}
+
+
+def describe(config: SandboxConfig) -> str:
+    """The backend, the layers that hold, and what bounds the number of processes, in words.
+
+    Raises:
+        IsolationUnavailable: see `open_sandbox`.
+    """
+    with Box(config) as box:
+        layers = ", ".join(box.layers) or "none"
+        return (
+            f"backend {config.backend}; layers that hold: {layers}; "
+            f"processes are bounded by: {box.process_limit}"
+        )

@@ -13,15 +13,18 @@ import subprocess
 import tempfile
 import time
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import orjson
 
 from harness_core.errors import IsolationUnavailable
-from harness_core.sandbox.bubblewrap import DEVICES, INSTRUCTIONS, Launch, boxed, unboxed
+from harness_core.sandbox.bubblewrap import boxed
 from harness_core.sandbox.config import SandboxConfig
+from harness_core.sandbox.docker import docked, end_quietly
 from harness_core.sandbox.inside import jail, messages
 from harness_core.sandbox.inside.framing import HEADER, Frame
+from harness_core.sandbox.launch import DEVICES, Launch, unboxed
+from harness_core.sandbox.process_guard import PidsCgroup, guard
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 10.0
@@ -39,64 +42,96 @@ class Box:
     def __init__(self, config: SandboxConfig) -> None:
         self._config = config
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        launch = self._launch()
+        self._guard: PidsCgroup | None = None
+        self._launch = self._plan()
+        if self._launch.limits_processes and os.geteuid() == 0:
+            self._guard = guard(config.n_processes)
+        self.process_limit = self._process_limit()
+        """What bounds the number of processes, if ever a program could start one."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the box
         self._socket, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            launch.command,
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            env=launch.environment,
-            cwd="/",
-            start_new_session=True,
-        )
-        theirs.close()
+        with theirs:
+            self._process = self._start(theirs.fileno())
         try:
-            self.layers = self._greet(launch)
+            self.layers = self._greet()
         except BaseException:
             self.kill()
             raise
 
-    def _launch(self) -> Launch:
+    def _plan(self) -> Launch:
         if self._config.backend == "bubblewrap":
             return boxed(self._config)
+        if self._config.backend == "docker":
+            return docked(self._config)
         self._folder = tempfile.TemporaryDirectory(prefix="harness-scratch-")
         return unboxed(self._folder.name)
 
-    def _greet(self, launch: Launch) -> tuple[str, ...]:
-        config = self._config
-        settings = {
+    def _start(self, channel: int) -> subprocess.Popen[bytes]:
+        command = self._launch.command
+        try:
+            return subprocess.Popen(
+                command if self._guard is None else self._guard.around(command),
+                stdin=channel,
+                stdout=channel,
+                stderr=self._errors,
+                env=self._launch.environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._free()
+            raise IsolationUnavailable(
+                f"the box did not start: {error}. {self._launch.advice}"
+            ) from error
+
+    def _process_limit(self) -> str:
+        if self._guard is not None:
+            return "a pids cgroup"
+        if self._launch.layer is None:
+            return "nothing"
+        if not self._launch.limits_processes:
+            return "the container engine"
+        return "nothing but the ban on them" if os.geteuid() == 0 else "an rlimit"
+
+    def _greet(self) -> tuple[str, ...]:
+        launch = self._launch
+        try:
+            self._send(launch.preamble, _START_S)
+            self._write(messages.SETTINGS, orjson.dumps(self._settings()), _START_S)
+            frame = self._read(time.monotonic() + _START_S)
+        except BoxError as error:
+            raise IsolationUnavailable(
+                f"the box did not start: {self._complaint() or error}. {launch.advice}"
+            ) from error
+        took = tuple(sorted(orjson.loads(frame.payload)))
+        if launch.layer is None:
+            return ()
+        if took != jail.LAYERS:
+            missing = ", ".join(sorted(set(jail.LAYERS) - set(took)))
+            raise IsolationUnavailable(f"these layers did not take: {missing}. {launch.advice}")
+        return tuple(sorted((launch.layer, *took)))
+
+    def _settings(self) -> dict[str, Any]:
+        config, launch = self._config, self._launch
+        return {
             "limits": {
                 "cpu_s": config.cpu_s,
                 "memory_bytes": config.memory_bytes,
                 "file_bytes": config.file_bytes,
                 "n_files": config.n_files,
+                "n_processes": config.n_processes if launch.limits_processes else None,
             },
             "values": {
                 "value_bytes": config.value_bytes,
                 "max_value_depth": config.max_value_depth,
             },
+            "output_bytes": config.output_bytes,
             "wall_s": config.wall_s,
-            "is_jailed": launch.is_jailed,
+            "is_jailed": launch.layer is not None,
             "readable": launch.readable,
             "devices": DEVICES,
             "scratch": launch.scratch,
         }
-        try:
-            self._write(messages.SETTINGS, orjson.dumps(settings), _START_S)
-            frame = self._read(time.monotonic() + _START_S)
-        except BoxError as error:
-            raise IsolationUnavailable(
-                f"the box did not start: {self._complaint() or error}. {INSTRUCTIONS}"
-            ) from error
-        took = tuple(sorted(orjson.loads(frame.payload)))
-        if not launch.is_jailed:
-            return ()
-        if took != jail.LAYERS:
-            missing = ", ".join(sorted(set(jail.LAYERS) - set(took)))
-            raise IsolationUnavailable(f"these layers did not take: {missing}. {INSTRUCTIONS}")
-        return tuple(sorted(("bubblewrap", *took)))
 
     def request(self, kind: int, content: bytes) -> list[Frame]:
         """Send one command and return the frames of its reply.
@@ -122,8 +157,15 @@ class Box:
         """End every process of the box and free what it held."""
         self.interrupt()
         self._process.wait()
+        if self._launch.ending:
+            end_quietly(self._launch.ending)
+        self._free()
+
+    def _free(self) -> None:
         self._socket.close()
         self._errors.close()
+        if self._guard is not None:
+            self._guard.remove()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -139,9 +181,12 @@ class Box:
         self.kill()
 
     def _write(self, kind: int, payload: bytes, wait_s: float) -> None:
+        self._send(Frame(kind, payload).pack(), wait_s)
+
+    def _send(self, data: bytes, wait_s: float) -> None:
         self._socket.settimeout(wait_s)
         try:
-            self._socket.sendall(Frame(kind, payload).pack())
+            self._socket.sendall(data)
         except OSError as error:
             raise BoxError(f"the box does not listen: {error}") from error
 

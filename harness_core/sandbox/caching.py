@@ -23,12 +23,14 @@ from harness_core.sandbox.result import CallResult, CallStatus, ProgramRun, Verd
 if TYPE_CHECKING:
     from harness_core.sandbox.grader import GradeJob
 
-SANDBOX_VERSION: Final = 1
+SANDBOX_VERSION: Final = 2
 """Raised whenever a change of the sandbox or the grader can change a result."""
 
 _PARALLELISM: Final = frozenset({"n_workers"})
 _BUSY_S: Final = 60.0
 _CHUNK: Final = 500  # below SQLite's limit of variables in one statement
+_ANY_SIZE: Final[dict[str, Any]] = {"limit_bytes": 1 << 30, "max_depth": 900}
+"""What is kept here was within the limits when it came out of a box."""
 _Value = TypeVar("_Value")
 
 
@@ -39,7 +41,7 @@ def verdict_key(job: "GradeJob", config: SandboxConfig) -> str:
 
 def run_key(job: ProgramJob, config: SandboxConfig) -> str:
     """Key of a run."""
-    return _key("run", config, [job.program, list(job.calls)])
+    return _key("run", config, [job.program, list(job.calls), list(job.scripts)])
 
 
 class _Cache(Generic[_Value]):
@@ -154,36 +156,38 @@ def _plain(content: Any) -> Any:
 
 
 def _dump_run(run: ProgramRun) -> bytes:
-    calls = [
-        (
-            call.status.value,
-            call.detail,
-            encode(call.value, limit_bytes=1 << 30, max_depth=900)
-            if call.status is CallStatus.VALUE
-            else b"null",
-        )
-        for call in run.calls
-    ]
     return orjson.dumps(
         {
-            "calls": [[status, detail, value.decode("ascii")] for status, detail, value in calls],
+            "calls": list(map(_dump_result, run.calls)),
+            "scripts": list(map(_dump_result, run.scripts)),
             "layers": run.layers,
             "tampered": run.tampered,
+            "stateful": run.stateful,
         }
     )
+
+
+def _dump_result(result: CallResult) -> list[str]:
+    has_value = result.status is CallStatus.VALUE
+    value = encode(result.value, **_ANY_SIZE) if has_value else b"null"
+    return [result.status.value, result.detail, value.decode("ascii")]
 
 
 def _load_run(data: bytes) -> ProgramRun:
     tree = orjson.loads(data)
     return ProgramRun(
-        calls=tuple(
-            CallResult(
-                status=CallStatus(status),
-                detail=detail,
-                value=decode(value.encode("ascii"), limit_bytes=1 << 30, max_depth=900),
-            )
-            for status, detail, value in tree["calls"]
-        ),
+        calls=tuple(map(_load_result, tree["calls"])),
+        scripts=tuple(map(_load_result, tree["scripts"])),
         layers=tuple(tree["layers"]),
         tampered=tree["tampered"],
+        stateful=tree["stateful"],
+    )
+
+
+def _load_result(parts: list[str]) -> CallResult:
+    status, detail, value = parts
+    return CallResult(
+        status=CallStatus(status),
+        detail=detail,
+        value=decode(value.encode("ascii"), **_ANY_SIZE),
     )

@@ -10,8 +10,11 @@ from harness_core.records import Section
 class SandboxConfig(Section):
     """Limits of one candidate program and the boxes they run in."""
 
-    backend: Literal["bubblewrap", "unsafe_local"]
-    """`unsafe_local` isolates nothing: its rows are marked untrusted and never promoted."""
+    backend: Literal["bubblewrap", "docker", "unsafe_local"]
+    """`docker` also takes podman. `unsafe_local` isolates nothing: its rows are marked untrusted
+    and never promoted."""
+    docker_image: str = Field(min_length=1)
+    """Image of the backend `docker`, with a `python3` of 3.11 or newer. It is never pulled."""
     n_workers: int = Field(ge=1)
     """Boxes that run side by side."""
     cpu_s: int = Field(ge=1)
@@ -20,6 +23,9 @@ class SandboxConfig(Section):
     """Wall time of one program over all its calls."""
     memory_bytes: int = Field(ge=64 << 20)
     """Address space of one program."""
+    n_processes: int = Field(ge=8)
+    """Processes of one box, its own five included. A program cannot start any, whatever this is:
+    the number holds only if that ban is broken."""
     n_files: int = Field(ge=8)
     """Open files of one program."""
     file_bytes: int = Field(ge=0)
@@ -28,5 +34,7 @@ class SandboxConfig(Section):
     """Size of the private scratch folder."""
     value_bytes: int = Field(ge=1 << 10)
     """Longest encoded return value; a longer one is a failure."""
+    output_bytes: int = Field(ge=1 << 10)
+    """All encoded return values of one program together. What it prints goes nowhere."""
     max_value_depth: int = Field(ge=1)
     """Deepest nesting of a return value; a deeper one is a failure."""

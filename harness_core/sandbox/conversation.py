@@ -36,6 +36,9 @@ _VERDICTS: Final = {
     messages.UNUSABLE: CheckStatus.UNUSABLE,
 }
 _MAX_REQUESTS: Final = 100_000
+_SEED: Final = "__import__('random').seed(0)"
+_EXHAUSTED: Final = frozenset({b"MemoryError", b"RecursionError"})
+"""What an honest program may raise when it is asked once more."""
 _TAMPERED: Final = "tampered"
 
 
@@ -46,27 +49,110 @@ class _Handle(NamedTuple):
 
 
 def run_program(box: Box, job: ProgramJob, config: SandboxConfig) -> ProgramRun:
-    """Run one program on its calls.
+    """Run one program on its calls, then on its scripts.
 
     Raises:
         BoxError: the box broke, whoever is to blame.
     """
-    content = orjson.dumps([_text(job.program), [_text(call) for call in job.calls]])
-    first, *answers = box.request(messages.RUN, content)
+    if job.calls or not job.scripts:
+        run = _run_calls(box, job, config)
+        if not job.scripts or run.tampered:
+            return run
+    else:
+        run = ProgramRun(calls=(), layers=box.layers)
+    return _run_scripts(box, job, config, run)
+
+
+def _run_calls(box: Box, job: ProgramJob, config: SandboxConfig) -> ProgramRun:
+    # The first call is asked once more, after all the others, so that it changes none of them.
+    first, *answers = _request_run(box, job.program, [*job.calls, *job.calls[:1]])
     if messages.TAMPERED in {first.kind, *(frame.kind for frame in answers)}:
         return _same_for_all(job, CallStatus.DIED, _TAMPERED, box.layers, tampered=True)
     if first.kind not in _LOADINGS:
         raise BoxError("a program that neither loaded nor failed")
     if first.kind != messages.LOADED:
         return _same_for_all(job, _LOADINGS[first.kind], _detail(first), box.layers)
-    if len(answers) > len(job.calls):
+    if len(answers) > len(job.calls) + 1:
         raise BoxError("more answers than calls")
-    results = list(_results(answers, config))
+    results = list(_results(answers[: len(job.calls)], config))
     # The calls after the one that ended the process share its fate.
     results += [results[-1]] * (len(job.calls) - len(results)) if results else []
     if len(results) != len(job.calls):
         raise BoxError("no answers at all")
-    return ProgramRun(calls=tuple(results), layers=box.layers, tampered=any(map(_is_lie, answers)))
+    return ProgramRun(
+        calls=tuple(results),
+        layers=box.layers,
+        tampered=any(map(_is_lie, answers)),
+        stateful=_is_stateful(box, job, answers, config),
+    )
+
+
+def _is_stateful(box: Box, job: ProgramJob, answers: list[Frame], config: SandboxConfig) -> bool:
+    """Whether the program keeps count of its calls, beyond chance, clocks and spent resources."""
+    before = _contradictions(job.calls, answers, config)
+    if not before:
+        return False
+    # Once more with the same random numbers for each call. What a program answers first must be
+    # what it answered first the last time: if it is not, it depends on a clock or the like.
+    calls = [part for call in (*job.calls, *job.calls[:1]) for part in (_SEED, call)]
+    again = _request_run(box, job.program, calls)[2::2]
+    after = _contradictions(job.calls, again, config)
+    return any(
+        call in before and answer.payload == before[call].payload for call, answer in after.items()
+    )
+
+
+def _contradictions(
+    calls: tuple[str, ...], answers: list[Frame], config: SandboxConfig
+) -> dict[str, Frame]:
+    """The first answers to calls that were answered in another way later on."""
+    firsts: dict[str, Frame] = {}
+    found: dict[str, Frame] = {}
+    for call, answer in zip((*calls, *calls[:1]), answers, strict=False):
+        first = firsts.setdefault(call, answer)
+        if first is not answer and first != answer and _contradicts(first, answer, config):
+            found[call] = first
+    return found
+
+
+def _contradicts(first: Frame, later: Frame, config: SandboxConfig) -> bool:
+    if first.kind != messages.VALUE or later.kind not in _ANSWERS or later.kind in _ENDINGS:
+        return False
+    if later.kind != messages.VALUE:
+        return later.payload not in _EXHAUSTED
+    # Equal data can be written in two ways, as the order of a dictionary.
+    values = [result.value for result in _results([first, later], config)]
+    return bool(values[0] != values[1])
+
+
+def _run_scripts(box: Box, job: ProgramJob, config: SandboxConfig, run: ProgramRun) -> ProgramRun:
+    results: list[CallResult] = []
+    is_lie = False
+    for script in job.scripts:
+        frames = _request_run(box, job.program, [], script)
+        last = frames[-1]
+        if messages.TAMPERED in {frame.kind for frame in frames}:
+            result = CallResult(status=CallStatus.DIED, detail=_TAMPERED)
+            is_lie = True
+        elif len(frames) == 1:  # it did not load
+            if last.kind not in _LOADINGS or last.kind == messages.LOADED:
+                raise BoxError("a program that neither loaded nor failed")
+            result = CallResult(status=_LOADINGS[last.kind], detail=_detail(last))
+        else:
+            result = _result(last, config.value_bytes, config.max_value_depth + 1)
+            is_lie = _is_lie(last)
+        results.append(result)
+        if result.status is not CallStatus.VALUE:
+            break
+    return run.model_copy(update={"scripts": tuple(results), "tampered": run.tampered or is_lie})
+
+
+def _request_run(box: Box, program: str, calls: list[str], *scripts: str) -> list[Frame]:
+    texts = [list(map(_text, part)) for part in (calls, scripts)]
+    frames = box.request(messages.RUN, orjson.dumps([_text(program), *texts]))
+    if not frames:
+        raise BoxError("no answer at all")
+    return frames
 
 
 def run_check(candidate: Box, test: Box, job: CheckJob, config: SandboxConfig) -> CheckRun:
@@ -169,18 +255,18 @@ def _results(frames: list[Frame], config: SandboxConfig) -> Iterator[CallResult]
     for frame in frames:
         # Most answers are one of few, and thousands of programs have a hundred each.
         is_shared = frame.kind != messages.VALUE or frame.payload.isalnum()
-        yield _shared_result(frame, config) if is_shared else _result(frame, config)
+        result = _shared_result if is_shared else _result
+        # Numbers, not the section they are from: what is shared is looked up by them.
+        yield result(frame, config.value_bytes, config.max_value_depth)
 
 
-def _result(frame: Frame, config: SandboxConfig) -> CallResult:
+def _result(frame: Frame, limit_bytes: int, max_depth: int) -> CallResult:
     if frame.kind not in _ANSWERS:
         raise BoxError(f"an answer of unknown kind {frame.kind}")
     if frame.kind != messages.VALUE:
         return CallResult(status=_ANSWERS[frame.kind], detail=_detail(frame))
     try:
-        value: Any = decode(
-            frame.payload, limit_bytes=config.value_bytes, max_depth=config.max_value_depth
-        )
+        value: Any = decode(frame.payload, limit_bytes=limit_bytes, max_depth=max_depth)
     except NotDataError:
         return CallResult(status=CallStatus.NOT_DATA, detail=_TAMPERED)
     return CallResult(status=CallStatus.VALUE, value=value)

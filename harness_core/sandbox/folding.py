@@ -1,10 +1,12 @@
 """Constant expressions of checks, evaluated without running any code: literals and a little more.
 
-Beyond literals: `10**9`, `[1] * 3`, `1 / 3`, `float("inf")`, `set()`, `tuple([1, 2])`, `math.pi`.
+Beyond literals: `10**9`, `[1] * 3`, `1 / 3`, `float("inf")`, `set()`, `tuple([1, 2])`, `math.pi`,
+comparisons, items and slices, and names whose values are given, such as those of observations.
 Sizes are bounded before anything is computed, so that no check can exhaust the grader.
 """
 
 import ast
+import datetime as dt
 import math
 import operator
 import warnings
@@ -16,6 +18,9 @@ _MAX_ITEMS: Final = 1_000_000
 _MAX_BITS: Final = 1 << 16
 _MAX_NESTING: Final = 80
 _MAX_RUN: Final = 200  # prefix operators in a row, each of which nests once more
+NO_NAMES: Final[Mapping[str, Any]] = {}
+UNKNOWN: Final = object()
+"""The value of a name that is no constant, although a builtin may have the same name."""
 
 
 class NotConstantError(Exception):
@@ -24,7 +29,7 @@ class NotConstantError(Exception):
 
 def parse(source: str) -> ast.Module | None:
     """Parse a check; None if it is not Python or could exhaust the parser."""
-    if len(source) > MAX_SOURCE_CHARS or _is_deep(source):
+    if len(source) > MAX_SOURCE_CHARS or is_deep(source):
         return None
     try:
         with warnings.catch_warnings():
@@ -34,44 +39,112 @@ def parse(source: str) -> ast.Module | None:
         return None
 
 
-def fold(node: ast.expr) -> Any:
-    """The value of a constant expression.
+def fold(node: ast.expr, names: Mapping[str, Any] = NO_NAMES) -> Any:
+    """The value of a constant expression; `names` are constants too, `self.x` by that name.
 
     Raises:
         NotConstantError: it is not one.
     """
     try:
-        value = _fold(node)
-    except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
+        value = _fold(node, names)
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+        ValueError,
+    ) as error:  # fmt: skip
         raise NotConstantError from error
     _check_size(value)
     return value
 
 
-def _fold(node: ast.expr) -> Any:
+def _fold(node: ast.expr, names: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value) if value is not Ellipsis:
             return value
         case ast.List() | ast.Tuple() | ast.Set():
-            return _DISPLAYS[type(node)]([_fold(item) for item in node.elts])
+            return _DISPLAYS[type(node)]([_fold(item, names) for item in node.elts])
         case ast.Dict(keys=keys, values=values):
             return {
-                _fold(_given(key)): _fold(value) for key, value in zip(keys, values, strict=True)
+                _fold(_given(key), names): _fold(value, names)
+                for key, value in zip(keys, values, strict=True)
             }
-    return _compute(node)
+        case ast.Name() | ast.Attribute():
+            return _look_up(node, names)
+    return _compute(node, names)
 
 
-def _compute(node: ast.expr) -> Any:
+def _look_up(node: ast.Name | ast.Attribute, names: Mapping[str, Any]) -> Any:
+    key = name_of(node) or ""
+    return _known(names.get(key, _CONSTANTS.get(key, UNKNOWN)))
+
+
+def name_of(node: ast.expr) -> str | None:
+    """A name with dots, such as `x` and `self.x`; None for anything else."""
     match node:
-        case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
-            return _UNARY[type(sign)](_fold(operand))
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            owner = name_of(value)
+            return None if owner is None else f"{owner}.{name}"
+    return None
+
+
+def _compute(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.UnaryOp(op=sign, operand=operand):
+            return _UNARY[type(sign)](_fold(operand, names))
         case ast.BinOp(left=left, op=sign, right=right):
-            return _binary(sign, _fold(left), _fold(right))
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _CALLS:
-            return _CALLS[name](*(_fold(argument) for argument in arguments))
-        case ast.Attribute(value=ast.Name(id="math"), attr=name) if name in _CONSTANTS:
-            return _CONSTANTS[name]
+            return _binary(sign, _fold(left, names), _fold(right, names))
+        case ast.Compare():
+            return _chain(node, names)
+        case ast.Subscript(value=value, slice=index):
+            return _fold(value, names)[_index(index, names)]
+        case ast.Call(func=function, args=arguments, keywords=options):
+            found = _function(function, names)
+            return found(
+                *(_fold(argument, names) for argument in arguments),
+                **{_named(option): _fold(option.value, names) for option in options},
+            )
     raise NotConstantError
+
+
+def _chain(node: ast.Compare, names: Mapping[str, Any]) -> bool:
+    left, holds = _fold(node.left, names), True
+    for sign, comparator in zip(node.ops, node.comparators, strict=True):
+        right = _fold(comparator, names)
+        if isinstance(sign, ast.Is | ast.IsNot) and not _is_single(left, right):
+            raise NotConstantError  # identity of anything else is an accident
+        holds = holds and bool(_COMPARISONS[type(sign)](left, right))
+        left = right
+    return holds
+
+
+def _is_single(*values: Any) -> bool:
+    return any(value is None or isinstance(value, bool) for value in values)
+
+
+def _index(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    if not isinstance(node, ast.Slice):
+        return _fold(node, names)
+    bounds = (node.lower, node.upper, node.step)
+    return slice(*(None if bound is None else _fold(bound, names) for bound in bounds))
+
+
+def _function(node: ast.expr, names: Mapping[str, Any]) -> Callable[..., Any]:
+    name = name_of(node) or ""
+    found: Callable[..., Any] = _known(names.get(name, _CALLS.get(name, UNKNOWN)))
+    return found
+
+
+def _known(value: Any) -> Any:
+    if value is UNKNOWN:
+        raise NotConstantError
+    return value
+
+
+def _named(option: ast.keyword) -> str:
+    if option.arg is None:  # f(**options)
+        raise NotConstantError
+    return option.arg
 
 
 def _given(key: ast.expr | None) -> ast.expr:
@@ -81,8 +154,6 @@ def _given(key: ast.expr | None) -> ast.expr:
 
 
 def _binary(sign: ast.operator, left: Any, right: Any) -> Any:
-    if type(sign) not in _BINARY:
-        raise NotConstantError
     _check_size(left)
     _check_size(right)
     if isinstance(sign, ast.Pow):
@@ -116,7 +187,13 @@ def _check_size(value: Any) -> None:
         raise NotConstantError
 
 
-def _is_deep(source: str) -> bool:
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    _check_size(numbers)
+    return numbers
+
+
+def is_deep(source: str) -> bool:
     """Whether brackets or prefix operators nest too deeply; brackets in strings count as well."""
     depth = run = 0
     for character in source:
@@ -152,21 +229,60 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.LShift: operator.lshift,
     ast.BitOr: operator.or_,
 }
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     "abs": abs,
+    "all": all,
+    "any": any,
     "bool": bool,
     "complex": complex,
+    "date": dt.date,
+    "datetime": dt.datetime,
+    "datetime.date": dt.date,
+    "datetime.datetime": dt.datetime,
+    "datetime.datetime.strptime": dt.datetime.strptime,
+    "datetime.strptime": dt.datetime.strptime,
+    "datetime.time": dt.time,
+    "datetime.timedelta": dt.timedelta,
     "dict": dict,
     "float": float,
     "frozenset": frozenset,
     "int": int,
     "len": len,
     "list": list,
+    "math.ceil": math.ceil,
+    "math.cos": math.cos,
+    "math.exp": math.exp,
+    "math.floor": math.floor,
+    "math.isclose": math.isclose,
+    "math.log": math.log,
+    "math.sin": math.sin,
+    "math.sqrt": math.sqrt,
+    "max": max,
+    "min": min,
+    "range": _range,
     "round": round,
     "set": set,
     "sorted": sorted,
     "str": str,
     "sum": sum,
+    "timedelta": dt.timedelta,
     "tuple": tuple,
 }
-_CONSTANTS: Final = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "tau": math.tau}
+"""`datetime` is the module or its class, as the source has imported it."""
+_CONSTANTS: Final = {
+    f"math.{name}": getattr(math, name) for name in ("e", "inf", "nan", "pi", "tau")
+}
+FUNCTION_NAMES: Final = frozenset(_CALLS)
+"""The functions that are evaluated here."""

@@ -1,25 +1,31 @@
 """Verdicts on programs: owns checks and expected values, believes only what it compared itself.
 
 A check passes if the box sent, in time and under the nonce of the run, pure data that compares as
-the check asks. Exit codes and printed text are never looked at. A check that cannot be taken apart
-runs in a second box, where no candidate code ever runs, and passes if it ends without an exception.
+the check asks. Exit codes and printed text are never looked at. A check is taken apart into calls
+(`splitting`) or into scripts that observe (`sources`); one that cannot be runs in a second box,
+where no candidate code ever runs, and passes if it ends without an exception. Each verdict says
+which of the two it rests on.
 """
 
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness_core.sandbox.caching import VerdictCache, chunked, verdict_key
+from harness_core.sandbox.claims import holds
 from harness_core.sandbox.protocol import CheckJob, ProgramJob, Sandbox
 from harness_core.sandbox.result import (
     CallResult,
     CallStatus,
     CheckRun,
     CheckStatus,
+    Evidence,
     ProgramRun,
     Verdict,
 )
+from harness_core.sandbox.scripts import SplitScript
+from harness_core.sandbox.sources import split_source
 from harness_core.sandbox.splitting import SplitCheck, is_usable, split_check, split_program
 
 
@@ -34,12 +40,27 @@ class GradeJob:
     """Assert statements, or whole programs (`check(candidate)`, `unittest`); one verdict each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How one check is graded: parts to compare here, a whole test source, or (neither) not."""
+    """How one check is graded: by calls, by scripts, as a whole test source, or (none) not."""
 
     parts: tuple[SplitCheck, ...] = ()
+    scripts: tuple[SplitScript, ...] = ()
     test: str | None = None
+    is_vacuous: bool = False
+
+
+@dataclass(slots=True)
+class _Runs:
+    """What came back for one job; scripts and tests by the number of their check."""
+
+    calls: ProgramRun | None = None
+    scripts: dict[int, ProgramRun] = field(default_factory=dict)
+    tests: dict[int, CheckRun] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> list[ProgramRun]:
+        return [*([] if self.calls is None else [self.calls]), *self.scripts.values()]
 
 
 class Grader:
@@ -65,55 +86,67 @@ class Grader:
 
     def _grade_new(self, jobs: list[GradeJob]) -> list[Verdict]:
         plans = [[_plan(check, job.entry_point) for check in job.checks] for job in jobs]
-        runs = self._run_calls(jobs, plans)
-        tests = self._run_tests(jobs, plans)
-        return list(map(self._verdict, plans, runs, tests))
+        runs = [_Runs() for _ in jobs]
+        self._run_programs(jobs, plans, runs)
+        self._run_tests(jobs, plans, runs)
+        return list(map(self._verdict, plans, runs))
 
-    def _run_calls(self, jobs: list[GradeJob], plans: list[list[_Plan]]) -> list[ProgramRun | None]:
-        calls = [
-            tuple(part.call for plan in job_plans for part in plan.parts) for job_plans in plans
-        ]
-        wanted = [index for index, expressions in enumerate(calls) if expressions]
-        results = self._sandbox.run_programs(
-            [ProgramJob(jobs[index].program, calls[index]) for index in wanted]
-        )
-        runs: list[ProgramRun | None] = [None] * len(jobs)
-        for index, run in zip(wanted, results, strict=True):
-            runs[index] = run
-        return runs
+    def _run_programs(
+        self, jobs: list[GradeJob], plans: list[list[_Plan]], runs: list[_Runs]
+    ) -> None:
+        """All calls of a job in one process, each script in a process of its own."""
+        wanted: list[tuple[_Runs, int | None, ProgramJob]] = []
+        for job, job_plans, run in zip(jobs, plans, runs, strict=True):
+            calls = tuple(part.call for plan in job_plans for part in plan.parts)
+            if calls:
+                wanted.append((run, None, ProgramJob(job.program, calls)))
+            for number, plan in enumerate(job_plans):
+                if plan.scripts:
+                    sources = tuple(script.source for script in plan.scripts)
+                    wanted.append((run, number, ProgramJob(job.program, (), sources)))
+        results = self._sandbox.run_programs([job for _, _, job in wanted])
+        for (run, number_or_none, _), result in zip(wanted, results, strict=True):
+            if number_or_none is None:
+                run.calls = result
+            else:
+                run.scripts[number_or_none] = result
 
-    def _run_tests(
-        self, jobs: list[GradeJob], plans: list[list[_Plan]]
-    ) -> list[dict[int, CheckRun]]:
-        """Runs of whole test sources: for each job, by the number of the check."""
+    def _run_tests(self, jobs: list[GradeJob], plans: list[list[_Plan]], runs: list[_Runs]) -> None:
+        """Whole test sources, each beside the program in a box of its own."""
         wanted = [
-            (job_number, number, CheckJob(jobs[job_number].program, plan.test, entry_point))
-            for job_number, job_plans in enumerate(plans)
+            (run, number, CheckJob(job.program, plan.test, job.entry_point))
+            for job, job_plans, run in zip(jobs, plans, runs, strict=True)
             for number, plan in enumerate(job_plans)
             if plan.test is not None
-            for entry_point in (jobs[job_number].entry_point,)
         ]
         results = self._sandbox.run_checks([job for _, _, job in wanted])
-        runs: list[dict[int, CheckRun]] = [{} for _ in jobs]
-        for (job_number, number, _), run in zip(wanted, results, strict=True):
-            runs[job_number][number] = run
-        return runs
+        for (run, number, _), result in zip(wanted, results, strict=True):
+            run.tests[number] = result
 
-    def _verdict(
-        self, plans: list[_Plan], run: ProgramRun | None, tests: dict[int, CheckRun]
-    ) -> Verdict:
-        results = iter(() if run is None else run.calls)
+    def _verdict(self, plans: list[_Plan], runs: _Runs) -> Verdict:
+        results = iter(() if runs.calls is None else runs.calls.calls)
+        checks: list[CheckStatus] = []
+        evidence: list[Evidence] = []
+        for number, plan in enumerate(plans):
+            if number in runs.tests:
+                status, kind = runs.tests[number].status, Evidence.IN_BOX
+            elif plan.scripts:
+                status = _compare_scripts(plan.scripts, runs.scripts[number].scripts)
+                kind = Evidence.COMPARED
+            else:
+                status = _compare(plan.parts, list(itertools.islice(results, len(plan.parts))))
+                kind = Evidence.COMPARED
+            checks.append(status)
+            evidence.append(Evidence.NONE if status is CheckStatus.UNUSABLE else kind)
         return Verdict(
-            checks=tuple(
-                tests[number].status
-                if number in tests
-                else _compare(plan.parts, list(itertools.islice(results, len(plan.parts))))
-                for number, plan in enumerate(plans)
-            ),
+            checks=tuple(checks),
+            evidence=tuple(evidence),
+            vacuous=tuple(plan.is_vacuous for plan in plans),
             layers=self._sandbox.layers,
             trusted=self._sandbox.trusted,
-            tampered=(run is not None and run.tampered)
-            or any(test.tampered for test in tests.values()),
+            tampered=any(run.tampered for run in runs.programs)
+            or any(run.tampered for run in runs.tests.values()),
+            stateful=any(run.stateful for run in runs.programs),
         )
 
 
@@ -121,11 +154,25 @@ class Grader:
 def _plan(check: str, entry_point: str | None) -> _Plan:
     single = split_check(check, entry_point)
     if single is not None:
-        return _Plan(parts=(single,))
+        return _plan_of_calls((single,))
     if not is_usable(check, entry_point):
         return _Plan()
     parts = split_program(check, entry_point)
-    return _Plan(test=check) if parts is None else _Plan(parts=parts)
+    if parts is not None:
+        return _plan_of_calls(parts)
+    scripts = split_source(check, entry_point)
+    if scripts is None:
+        return _Plan(test=check)
+    is_vacuous = all(holds(claim, script.idle) for script in scripts for claim in script.claims)
+    return _Plan(scripts=scripts, is_vacuous=is_vacuous)
+
+
+def _plan_of_calls(parts: tuple[SplitCheck, ...]) -> _Plan:
+    is_vacuous = bool(parts) and (
+        all(part.comparison.holds(None) for part in parts)
+        or all(part.holds_for_echo for part in parts)
+    )
+    return _Plan(parts=parts, is_vacuous=is_vacuous)
 
 
 def _compare(parts: Sequence[SplitCheck], results: Sequence[CallResult]) -> CheckStatus:
@@ -136,3 +183,18 @@ def _compare(parts: Sequence[SplitCheck], results: Sequence[CallResult]) -> Chec
         for part, result in zip(parts, results, strict=True)
     )
     return CheckStatus.PASSED if is_passed else CheckStatus.FAILED
+
+
+def _compare_scripts(scripts: Sequence[SplitScript], results: Sequence[CallResult]) -> CheckStatus:
+    # There are fewer results than scripts if one of them gave no values.
+    is_passed = len(results) == len(scripts) and all(map(_is_as_claimed, scripts, results))
+    return CheckStatus.PASSED if is_passed else CheckStatus.FAILED
+
+
+def _is_as_claimed(script: SplitScript, result: CallResult) -> bool:
+    observed = result.value
+    if result.status is not CallStatus.VALUE or type(observed) is not list:
+        return False
+    return len(observed) == len(script.idle) and all(
+        holds(claim, observed) for claim in script.claims
+    )

@@ -20,6 +20,9 @@ class ProgramJob:
     program: str
     calls: tuple[str, ...]
     """Python expressions such as "add(1, 2)", evaluated one after the other in one process."""
+    scripts: tuple[str, ...] = ()
+    """Functions that observe values, see `sandbox.scripts`; each runs in a process of its own, and
+    those after one that gave no values are not run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,12 @@ class ProgramRun(Record):
     calls: tuple[CallResult, ...]
     layers: tuple[str, ...]
     """Isolation layers that held, e.g. ("bubblewrap", "landlock", "rlimits", "seccomp")."""
+    scripts: tuple[CallResult, ...] = ()
+    """One a script that was run; its value is the list of what it observed."""
     tampered: bool = False
     """The process answered with something that honest code does not produce."""
+    stateful: bool = False
+    """The same call gave two different values in one process."""
 
 
 class CheckStatus(StrEnum):
@@ -81,7 +85,8 @@ class Verdict(Record):
     evidence: tuple[Evidence, ...] = ()
     """What each verdict rests on, one a check."""
     vacuous: tuple[bool, ...] = ()
-    """One a check: whether a program that returns None for everything would pass it too."""
+    """One a check: whether it says nothing, since a program would pass it too that returns None for
+    everything, or its first argument."""
     tampered: bool = False
     """The candidate answered with something that honest code does not produce."""
     stateful: bool = False
@@ -99,12 +104,12 @@ class Verdict(Record):
 
     @property
     def n_telling_passed(self) -> int:
-        """Number of checks passed that a program returning nothing would not pass."""
+        """Number of checks passed that a program doing nothing would not pass."""
         return sum(status is CheckStatus.PASSED for status in self._telling())
 
     @property
     def n_telling(self) -> int:
-        """Number of usable checks that a program returning nothing would not pass."""
+        """Number of usable checks that a program doing nothing would not pass."""
         return sum(status is not CheckStatus.UNUSABLE for status in self._telling())
 
     @property

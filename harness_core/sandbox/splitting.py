@@ -17,6 +17,8 @@ from harness_core.sandbox.folding import NotConstantError, fold, parse
 
 ALIAS: Final = "candidate"
 """What checks call the entry point by tradition."""
+CHECK: Final = "check"
+"""A function of this name is called with the entry point."""
 
 _BUILTINS: Final = frozenset(dir(builtins))
 _FOREIGN_ROOTS: Final = _BUILTINS | {"math", "np", "numpy", "random", "re"}
@@ -50,6 +52,16 @@ class SplitCheck:
     def expected(self) -> Any:
         """The expected value, pure data."""
         return self.comparison.expected
+
+    @property
+    def holds_for_echo(self) -> bool:
+        """Whether a program passes that hands its first argument back."""
+        call = ast.parse(self.call, mode="eval").body
+        first = call.args[:1] if isinstance(call, ast.Call) else []
+        try:
+            return any(self.comparison.holds(fold(argument)) for argument in first)
+        except NotConstantError:
+            return False
 
 
 class _Unsplittable(Exception):
@@ -87,6 +99,10 @@ def is_usable(source: str, entry_point: str | None) -> bool:
     if module is None:
         return False
     names = _names(entry_point)
+    if names and any(
+        isinstance(node, ast.FunctionDef) and node.name == CHECK for node in module.body
+    ):
+        return True  # it is handed the program
     used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     used |= {node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute)}
     return bool(used & names) if names else bool(used - _BUILTINS)

@@ -1,4 +1,4 @@
-"""One pool of real boxes for all tests of the sandbox, with short limits."""
+"""One pool of real boxes a backend for all tests of the sandbox, with short limits."""
 
 from collections.abc import Iterator
 
@@ -29,15 +29,26 @@ def boxed(config: SandboxConfig) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
+def docked(config: SandboxConfig) -> Iterator[Sandbox]:
+    in_containers = config.model_copy(update={"backend": "docker", "n_workers": 1})
+    try:
+        sandbox = open_sandbox(in_containers)
+    except IsolationUnavailable as error:
+        pytest.skip(f"no container engine with the image: {error}")
+    with sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
 def unboxed(config: SandboxConfig) -> Iterator[Sandbox]:
     local = config.model_copy(update={"backend": "unsafe_local", "n_workers": 1})
     with open_sandbox(local) as sandbox:
         yield sandbox
 
 
-@pytest.fixture
+@pytest.fixture(params=["boxed", "docked", "unboxed"])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """Either backend, for the tests that parametrise it."""
+    """Every backend in turn."""
     found = request.getfixturevalue(request.param)
     assert isinstance(found, BoxPool)
     return found

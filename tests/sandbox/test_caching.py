@@ -1,4 +1,5 @@
 import multiprocessing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,13 @@ from harness_core.sandbox.result import (
     CallStatus,
     CheckRun,
     CheckStatus,
+    Evidence,
     ProgramRun,
     Verdict,
 )
 
-JOB = GradeJob("def f(x): return x", "f", ("assert f(1) == 1", "x = 1\nassert f(x) == 2"))
+WHOLE = "for x in broken: assert f(x) == 2"  # cannot be taken apart
+JOB = GradeJob("def f(x): return x", "f", ("assert f(1) == 1", WHOLE))
 CALLS = ProgramJob("def f(x): return x", ("f(1)", "f({(1, 2): {3}})", "f(None)"))
 
 
@@ -85,8 +88,10 @@ def test_a_run_comes_back_as_it_was(config: SandboxConfig, tmp_path: Path) -> No
     "status", [CallStatus.TIMEOUT, CallStatus.DIED, CallStatus.NOT_DATA, CallStatus.NOT_LOADED]
 )
 def test_a_failure_is_kept_too(status: CallStatus, tmp_path: Path) -> None:
+    failed = CallResult(status=status, detail="cpu")
+    seen = CallResult(status=CallStatus.VALUE, value=[1, {(2,): None}, date(2026, 1, 31)])
     run = ProgramRun(
-        calls=(CallResult(status=status, detail="cpu"),), layers=("a", "b"), tampered=True
+        calls=(failed,), scripts=(seen, failed), layers=("a", "b"), tampered=True, stateful=True
     )
     with RunCache(tmp_path / "runs.sqlite") as cache:
         cache.put({"key": run})
@@ -103,6 +108,7 @@ def test_everything_that_changes_a_result_changes_its_key(config: SandboxConfig)
         verdict_key(JOB, config.model_copy(update={"backend": "unsafe_local"})),
         run_key(ProgramJob(JOB.program, JOB.checks), config),
         run_key(ProgramJob(JOB.program, ()), config),
+        run_key(ProgramJob(JOB.program, (), JOB.checks), config),
     ]
     assert len(set(variants)) == len(variants)
     more_boxes = config.model_copy(update={"n_workers": 9})
@@ -122,6 +128,21 @@ def test_the_first_value_of_a_key_stays(tmp_path: Path) -> None:
         cache.put({"key": first})
         cache.put({"key": second})
         assert cache.get(["key"]) == {"key": first}
+
+
+def test_a_verdict_comes_back_with_all_that_it_rests_on(tmp_path: Path) -> None:
+    verdict = Verdict(
+        checks=(CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.UNUSABLE),
+        evidence=(Evidence.COMPARED, Evidence.IN_BOX, Evidence.NONE),
+        vacuous=(True, False, False),
+        layers=("a",),
+        trusted=True,
+        tampered=True,
+        stateful=True,
+    )
+    with VerdictCache(tmp_path / "verdicts.sqlite") as cache:
+        cache.put({"key": verdict})
+        assert cache.get(["key"]) == {"key": verdict}
 
 
 def _write(path: Path, writer: int) -> None:

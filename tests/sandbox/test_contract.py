@@ -7,7 +7,7 @@ from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.protocol import CheckJob, ProgramJob, Sandbox
 from harness_core.sandbox.result import CallResult, CallStatus, CheckStatus
 
-both = pytest.mark.parametrize("sandbox", ["boxed", "unboxed"], indirect=True)
+both = pytest.mark.usefixtures("sandbox")  # each backend of conftest
 
 
 def run(sandbox: Sandbox, program: str, *calls: str) -> tuple[CallResult, ...]:
@@ -123,6 +123,51 @@ def test_a_script_part_is_not_run(sandbox: Sandbox) -> None:
 @both
 def test_an_odd_text_is_no_program(sandbox: Sandbox) -> None:
     assert run(sandbox, "x = '\ud800'", "1")[0].status in {CallStatus.VALUE, CallStatus.NOT_LOADED}
+
+
+@both
+def test_scripts_observe_values_as_they_are_at_that_moment(sandbox: Sandbox) -> None:
+    script = """def script(self, see, _, __, raised):
+    items = f(1)
+    see(items)
+    items.append(2)
+    see(items)
+    with raised():
+        f(0)
+    with raised():
+        f(1)
+"""
+    program = "def f(x):\n    if not x: raise KeyError(x)\n    return [x]"
+    (run,) = sandbox.run_programs([ProgramJob(program, (), (script,))])
+    names = ["KeyError", "LookupError", "Exception", "BaseException", "object"]
+    assert run.scripts[0].value == [[1], [1, 2], names, None]
+
+
+@both
+def test_each_script_has_a_process_of_its_own(sandbox: Sandbox) -> None:
+    program = "n = 0\ndef f():\n    global n\n    n += 1\n    return n"
+    script = "def script(self, see, *_):\n    n = 7\n    see(f())\n    see([n for _ in range(2)])"
+    (run,) = sandbox.run_programs([ProgramJob(program, ("f()", "f()"), (script, script))])
+    assert [call.value for call in run.calls] == [1, 2]
+    assert [result.value for result in run.scripts] == [[1, [7, 7]]] * 2
+
+
+@both
+@pytest.mark.parametrize(
+    ("program", "status", "detail"),
+    [
+        ("def f(): return 1 / 0", CallStatus.RAISED, "ZeroDivisionError"),
+        ("def f(): return object()", CallStatus.NOT_DATA, "type object"),
+        ("def f(): return 'x' * (1 << 20)", CallStatus.NOT_DATA, "too large"),
+        ("import os\ndef f(): os._exit(0)", CallStatus.DIED, ""),
+        ("def f(", CallStatus.NOT_LOADED, "SyntaxError"),
+    ],
+)
+def test_scripts_end_with_one_that_gives_no_values(sandbox, program, status, detail) -> None:
+    scripts = ("def script(self, see, *_):\n    try: see(f())\n    except ValueError: pass",) * 3
+    (run,) = sandbox.run_programs([ProgramJob(program, (), scripts)])
+    assert [(result.status, result.detail) for result in run.scripts] == [(status, detail)]
+    assert not run.tampered
 
 
 @both

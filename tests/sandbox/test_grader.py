@@ -1,7 +1,7 @@
 import pytest
 
 from harness_core.sandbox.grader import GradeJob, Grader
-from harness_core.sandbox.result import CheckStatus
+from harness_core.sandbox.result import CheckStatus, Evidence
 
 PASSED, FAILED, UNUSABLE = CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.UNUSABLE
 
@@ -110,13 +110,66 @@ class f:
         ("def f(x): return 1", "if False: assert f(1) == 1", UNUSABLE),
         ("def f(x): return 1", "assert f(1)\nfor x in broken: assert f(x)", FAILED),
         ("def f(x): return 1", "for x in broken: assert f(x) == 1", UNUSABLE),
-        ("def f(x): return x", "assert f(lambda: 1) and f(1) == 1", UNUSABLE),
+        ("def f(x): return 1", "assert f(lambda: 1) and f(1) == 1", PASSED),
+        ("def f(x): return x", "for y in [f(1)]: assert f(lambda: y) and f(1) == 1", UNUSABLE),
         ("def f(x):\n while True: pass", "x = 1\nassert f(x) == 1", FAILED),
         ("import os\ndef f(x): os._exit(0)", "x = 1\nassert f(x) == 1", FAILED),
     ],
 )
-def test_what_cannot_be_taken_apart_runs_in_another_box(grader, program, check, expected) -> None:
+def test_a_check_of_any_form_has_a_verdict(grader, program, check, expected) -> None:
     assert statuses(grader, program, check) == (expected,)
+
+
+WHOLE = "for x in [f(0)]: assert f(x) == 1"
+FORMS = {
+    "assert f(1) == 1": (Evidence.COMPARED, True),
+    "assert f([]) == []": (Evidence.COMPARED, True),
+    "assert f(1) == 2": (Evidence.COMPARED, False),
+    "assert f(1) is None": (Evidence.COMPARED, True),
+    "assert f(1) != 3": (Evidence.COMPARED, True),
+    "assert len(f(1)) == 0": (Evidence.COMPARED, False),
+    "def check(c):\n    assert c(1) is None\n    assert c(2) == 2": (Evidence.COMPARED, False),
+    "x = 1\nassert f(x) == 1": (Evidence.COMPARED, False),
+    "x = 1\nassert f(x) == f(x)": (Evidence.COMPARED, True),
+    "xs = [1]\nf(xs)\nassert xs == [1]": (Evidence.COMPARED, True),
+    "xs = [1]\nf(xs)\nassert xs == [2]": (Evidence.COMPARED, False),
+    UNITTEST: (Evidence.COMPARED, False),
+    UNITTEST.replace("assertIn", "assertNotIn")
+    .replace("Equal(f(1)", "IsNone(f(1)")
+    .replace(", 2)", ")"): (
+        Evidence.COMPARED,
+        True,
+    ),
+    WHOLE: (Evidence.IN_BOX, False),
+    "assert f(": (Evidence.NONE, False),
+    "assert True": (Evidence.NONE, False),
+    "for x in broken: assert f(x) == 1": (Evidence.NONE, False),
+}
+
+
+def test_a_verdict_says_what_it_rests_on(grader: Grader) -> None:
+    (verdict,) = grader.grade([GradeJob("def f(x): return 1", "f", tuple(FORMS))])
+    assert list(zip(verdict.evidence, verdict.vacuous, strict=True)) == list(FORMS.values())
+
+
+def test_a_program_that_does_nothing_passes_vacuous_checks_only(grader: Grader) -> None:
+    (verdict,) = grader.grade([GradeJob("def f(x): pass", "f", tuple(FORMS))])
+    assert verdict.n_passed > 0
+    assert verdict.n_telling_passed == 0
+
+
+def test_a_program_that_hands_its_input_back_passes_vacuous_checks_only(grader: Grader) -> None:
+    checks = tuple(check for check, (kind, _) in FORMS.items() if kind is Evidence.COMPARED)
+    calls = tuple(check for check in checks if check.startswith("assert f("))
+    (verdict,) = grader.grade([GradeJob("def f(x): return x", "f", calls)])
+    assert verdict.n_passed > 0
+    assert verdict.n_telling_passed == 0
+
+
+def test_what_another_box_said_can_be_left_out(grader: Grader) -> None:
+    (verdict,) = grader.grade([GradeJob("def f(x): return 1", "f", ("assert f(1) == 1", WHOLE))])
+    assert verdict.checks == (PASSED, PASSED)
+    assert verdict.without_in_box().checks == (PASSED, UNUSABLE)
 
 
 LIAR = """

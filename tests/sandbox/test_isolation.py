@@ -1,5 +1,6 @@
 """What a candidate can see and reach, and that nothing runs where isolation does not hold."""
 
+import dataclasses
 import os
 import threading
 import time
@@ -71,32 +72,41 @@ def test_no_expected_value_and_no_test_can_be_seen_in_the_box(config: SandboxCon
                 )
             ]
         )
-        (run,) = captured.sandbox.run_programs([captured.jobs_with("g()")])
-    (*_, dump) = run.calls
-    assert dump.status is CallStatus.VALUE
-    text = "\n".join(dump.value)
-    assert "a marker of the program" in text
-    assert "PYTHONHASHSEED" in text
-    for secret in ("zebra", "918273645546", "otter", str(Path.cwd()), "assert f("):
-        assert secret not in text
+        calls, script = captured.dumps("g()")
+    for dump in (calls, script):
+        text = "\n".join(dump)
+        assert "a marker of the program" in text
+        assert "PYTHONHASHSEED" in text
+        for secret in ("zebra", "918273645546", "otter", str(Path.cwd()), "assert f("):
+            assert secret not in text
 
 
 class _Recorder:
-    """A sandbox that remembers what it was asked, to ask it again with one call more."""
+    """A sandbox that remembers what it was asked, to ask it again with one question more."""
 
     def __init__(self, sandbox: Sandbox) -> None:
-        self.sandbox = sandbox
-        self._job = ProgramJob("", ())
+        self._sandbox = sandbox
+        self._jobs: list[ProgramJob] = []
 
     def __getattr__(self, name: str):
-        return getattr(self.sandbox, name)
+        return getattr(self._sandbox, name)
 
     def run_programs(self, jobs):
-        (self._job,) = jobs
-        return self.sandbox.run_programs(jobs)
+        self._jobs += jobs
+        return self._sandbox.run_programs(jobs)
 
-    def jobs_with(self, call: str) -> ProgramJob:
-        return ProgramJob(self._job.program, (*self._job.calls, call))
+    def dumps(self, call: str) -> list[list[str]]:
+        """What the processes of the calls and of the scripts saw, as the program's call says."""
+        by_calls, by_scripts = sorted(self._jobs, key=lambda job: not job.calls)
+        asked = [
+            dataclasses.replace(by_calls, calls=(*by_calls.calls, call)),
+            dataclasses.replace(
+                by_scripts, scripts=(f"{by_scripts.scripts[0]}\n    _observe_({call})",)
+            ),
+        ]
+        called, scripted = self._sandbox.run_programs(asked)
+        assert called.calls[-1].status is CallStatus.VALUE
+        return [called.calls[-1].value, scripted.scripts[0].value[-1]]
 
 
 def test_a_candidate_is_nobody_alone_without_network_and_packages(boxed: Sandbox) -> None:
@@ -194,7 +204,7 @@ def test_a_layer_that_does_not_take_is_named(boxed, config, monkeypatch) -> None
 
 def test_the_probe_names_every_layer(boxed: Sandbox, config: SandboxConfig) -> None:
     found = probe(config)
-    assert set(found) == {"bubblewrap_found", *boxed.layers}
+    assert set(found) == set(boxed.layers)
     assert all(found.values())
 
 

@@ -1,4 +1,5 @@
 import ast
+from datetime import date
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_core.sandbox.folding import NotConstantError, fold, parse
+from harness_core.sandbox.sources import split_source
 from harness_core.sandbox.splitting import is_usable, split_check, split_program
 
 SPLIT = [
@@ -38,6 +40,11 @@ SPLIT = [
     ("assert f(1) == -1.5", "f(1)", "==", -1.5),
     ("assert f(1) == 1 / 4", "f(1)", "==", 0.25),
     ("assert f(1) == ((1, 'a'), {2: None})", "f(1)", "==", ((1, "a"), {2: None})),
+    ("assert f(1) == math.sqrt(4)", "f(1)", "==", 2.0),
+    ("assert f(1) in range(3)", "f(1)", "in", range(3)),
+    ("assert f(1) == 'abc'[1:]", "f(1)", "==", "bc"),
+    ("assert f(1) == sorted([2, 1], reverse=True)", "f(1)", "==", [2, 1]),
+    ("assert f(1) == datetime.date(2026, 1, 31)", "f(1)", "==", date(2026, 1, 31)),
     ("assert f(1) == math.pi", "f(1)", "==", 3.141592653589793),
     ("assert f([i for i in range(3)]) == 3", "f([i for i in range(3)])", "==", 3),
     ("assert f().g(2) == 3", "f().g(2)", "==", 3),
@@ -123,6 +130,7 @@ def test_any_literal_is_found_again(argument: Any, expected: Any) -> None:
 def test_any_text_is_split_or_refused(text: str) -> None:
     split_check(text, "f")
     split_program(text, "f")
+    split_source(text, "f")
     is_usable(text, "f")
 
 

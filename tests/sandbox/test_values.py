@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ scalars = (
     | st.complex_numbers()
     | st.text()
     | st.binary()
+    | st.dates()
+    | st.times()
+    | st.timedeltas()
+    | st.datetimes(timezones=st.none() | st.just(UTC))
 )
 keys = st.integers() | st.text() | st.tuples(st.integers(), st.text())
 values = st.recursive(
@@ -75,6 +80,11 @@ def test_any_bytes_are_data_or_refused(payload: bytes) -> None:
         b'{"s":[[1]]}',
         b'{"c":["1","2"]}',
         b'{"h":0}',
+        b'{"D":"today"}',
+        b'{"y":20260131}',
+        b'{"x":[1]}',
+        b'{"x":[1e300,0,0]}',
+        b'{"x":["1",0,0]}',
         b'"\xff"',
         b"[" + b"1," * 40_000 + b"1]",
     ],
@@ -150,12 +160,16 @@ HONEST = [
     ("[0]", "f()", True),
     ("object()", "f()", False),
     ("fractions.Fraction(1, 2)", "f() == 0.5", False),
+    ("datetime.date(2026, 1, 31)", "f() == datetime.date(2026, 1, 31)", True),
+    ("datetime.datetime(2026, 1, 31)", "f() == datetime(2026, 1, 31)", True),
+    ("datetime.timedelta(hours=1)", "f() == datetime.timedelta(minutes=60)", True),
+    ("type('D', (datetime.date,), {})(2026, 1, 31)", "f() == datetime.date(2026, 1, 31)", False),
 ]
 
 
 @pytest.fixture(scope="module")
 def honest(boxed) -> list[CheckStatus]:
-    head = "import collections, fractions\n"
+    head = "import collections, datetime, fractions\n"
     jobs = [
         GradeJob(f"{head}def f(): return {returned}", "f", (f"assert {check}",))
         for returned, check, _ in HONEST

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from harness_core.sandbox.inside import messages
 from harness_core.sandbox.inside.codec import NotDataError, decode, encode
 from harness_core.sandbox.inside.framing import Frame, read_frame, write_frame
+from harness_core.sandbox.inside.scripting import Observer, run_script
 
 MODULE_NAME = "candidate"
 _LIMIT_BYTES = 1 << 30  # the runner is trusted; its frames are bounded by the grader
@@ -42,6 +43,8 @@ def serve_candidate(program: Frame, request_fd: int, reply_fd: int, limits: Valu
         frame = read_frame(request_fd, limit_bytes=_LIMIT_BYTES)
         if frame.kind == messages.CALL:
             reply = _evaluate(frame.payload, namespace, limits)
+        elif frame.kind == messages.SCRIPT:
+            reply = _observe(frame.payload, namespace, limits)
         elif frame.kind == messages.APPLY:
             reply = _apply(frame.payload, namespace, objects, limits)
         else:
@@ -61,6 +64,17 @@ def _evaluate(expression: bytes, namespace: dict[str, Any], limits: ValueLimits)
     try:
         value = eval(compile(expression, "<call>", "eval", dont_inherit=True), namespace)  # noqa: S307  # in a jail
         payload = encode(value, limit_bytes=limits.value_bytes, max_depth=limits.max_value_depth)
+    except NotDataError as error:
+        return _refusal(error)
+    except BaseException as error:  # noqa: BLE001  # whatever a program raises is its result
+        return Frame(messages.RAISED, _name(error))
+    return Frame(messages.VALUE, payload)
+
+
+def _observe(script: bytes, namespace: dict[str, Any], limits: ValueLimits) -> Frame:
+    observer = Observer(*limits, claims_too_much=_claims_to_equal_anything)
+    try:
+        payload = run_script(script, namespace, observer)
     except NotDataError as error:
         return _refusal(error)
     except BaseException as error:  # noqa: BLE001  # whatever a program raises is its result

@@ -25,8 +25,6 @@ from harness_core.sandbox.inside.zygote import Ending, cpu_time_s, reap_child, r
 
 _MAX_EXTENSIONS: Final = 3
 _COMPUTING_SHARE: Final = 0.1
-_MAX_LONGEST_VALUES: Final = 16
-"""All answers of a process together, in units of the longest value."""
 _LISTENERS: Final = frozenset({messages.LOADED, messages.VALUE, messages.RAISED, messages.NOT_DATA})
 """After these answers a candidate waits for the next question."""
 
@@ -35,7 +33,13 @@ class Child:
     """One candidate or test process, with its deadline and the frames it may send."""
 
     def __init__(
-        self, control: socket.socket, *, wall_s: float, cpu_s: float, limit_bytes: int
+        self,
+        control: socket.socket,
+        *,
+        wall_s: float,
+        cpu_s: float,
+        limit_bytes: int,
+        output_bytes: int,
     ) -> None:
         self._control = control
         self._pid, self._request_fd, self._reply_fd = request_child(control)
@@ -46,7 +50,7 @@ class Child:
         self._cpu_seen_s = 0.0
         self._cpu_s = cpu_s
         self._limit_bytes = limit_bytes
-        self._bytes_left = _MAX_LONGEST_VALUES * limit_bytes
+        self._bytes_left = output_bytes
         self._is_listening = False
         self.is_alive = True
 

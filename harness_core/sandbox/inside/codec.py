@@ -1,11 +1,13 @@
 """Pure data as tagged JSON: which Python values may leave a box, and how they are written.
 
-Exact builtin types only. JSON's own words stand for None, bool, str, list, small integers and
-finite floats; everything else is an object with one key, its tag:
+Exact builtin types and those of `datetime` only. JSON's own words stand for None, bool, str, list,
+small integers and finite floats; everything else is an object with one key, its tag:
 
     {"t": [...]} tuple        {"s": [...]} set         {"z": [...]} frozenset
     {"d": [[k, v], ...]} dict {"i": "-ff"} large int   {"f": "nan"} not finite
     {"b": "00ff"} bytes       {"c": [re, im]} complex  {"h": 3} handle of a remote object
+    {"D": "..."} datetime     {"y": "..."} date        {"T": "..."} time, all as ISO writes them
+    {"x": [days, seconds, microseconds]} timedelta
 
 Free of dependencies: encoding runs inside the box, decoding outside (or in the box of a test).
 A subclass of a builtin type may lie about equality, so it is not data; the three dictionaries of
@@ -13,6 +15,7 @@ A subclass of a builtin type may lie about equality, so it is not data; the thre
 """
 
 import collections
+import datetime as dt
 import json
 import math
 from collections.abc import Callable
@@ -24,6 +27,14 @@ _DICTIONARIES: Final = frozenset(
 )
 _SEQUENCE_TAGS: Final[dict[type, str]] = {tuple: "t", set: "s", frozenset: "z"}
 _BINARY_TAGS: Final[dict[type, str]] = {bytes: "b", bytearray: "B"}
+_TIME_TAGS: Final[dict[type, str]] = {dt.datetime: "D", dt.date: "y", dt.time: "T"}
+_TIME_ZONES: Final = frozenset({type(None), dt.timezone})
+"""Another time zone is an object of its own, that may answer anything."""
+_TIMES: Final[dict[str, Callable[[str], Any]]] = {
+    "D": dt.datetime.fromisoformat,
+    "y": dt.date.fromisoformat,
+    "T": dt.time.fromisoformat,
+}
 
 
 class NotDataError(Exception):
@@ -82,8 +93,15 @@ class _Encoder:
         if kind in _BINARY_TAGS:
             self._nodes_left -= 2 * len(value)
             return {_BINARY_TAGS[kind]: value.hex()}
+        return self._rare(value, kind, depth)
+
+    def _rare(self, value: Any, kind: type, depth: int) -> Any:
         if kind is complex:
             return {"c": [self.tree(value.real, depth + 1), self.tree(value.imag, depth + 1)]}
+        if kind is dt.timedelta:
+            return {"x": [value.days, value.seconds, value.microseconds]}
+        if kind in _TIME_TAGS and type(getattr(value, "tzinfo", None)) in _TIME_ZONES:
+            return {_TIME_TAGS[kind]: value.isoformat()}
         handle = None if self._handle_of is None else self._handle_of(value)
         if handle is None:
             raise NotDataError(f"type {kind.__name__}"[:100], culprit=value)
@@ -175,6 +193,9 @@ class _Decoder:
         if name == "c":
             real, imaginary = (self.value(part, depth) for part in _list(content))
             return complex(_number(real), _number(imaginary))
+        if name == "x":
+            days, seconds, microseconds = (self.value(part, depth) for part in _list(content))
+            return dt.timedelta(days, seconds, microseconds)
         if name == "h" and self._object_of is not None and type(content) is int:
             return self._object_of(content)
         return _scalar(name, content)
@@ -195,6 +216,8 @@ def _scalar(name: str, content: Any) -> Any:
         return bytes.fromhex(content)
     if name == "B":
         return bytearray.fromhex(content)
+    if name in _TIMES:
+        return _TIMES[name](content)
     raise NotDataError("not tagged JSON")
 
 

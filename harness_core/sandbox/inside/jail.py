@@ -48,17 +48,21 @@ class Limits(NamedTuple):
     memory_bytes: int
     file_bytes: int
     n_files: int
+    n_processes: int | None = None
+    """Of the whole box; None where others would count too, or something else counts."""
 
 
 def apply_limits(limits: Limits) -> bool:
     """Set the rlimits; works without isolation too. The CPU limit kills one second later."""
-    pairs = (
+    pairs = [
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1),
         (resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.n_files, limits.n_files),
         (resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes),
-    )
+    ]
+    if limits.n_processes is not None:
+        pairs.append((resource.RLIMIT_NPROC, limits.n_processes, limits.n_processes))
     try:
         for name, soft, hard in pairs:
             resource.setrlimit(name, (soft, hard))

@@ -10,6 +10,8 @@ PROGRAM: Final = ord("p")
 """A program to load; UTF-8 source."""
 CALL: Final = ord("c")
 """An expression to evaluate; UTF-8 source."""
+SCRIPT: Final = ord("s")
+"""A script to run, that observes several values; UTF-8 source of a function."""
 APPLY: Final = ord("a")
 """A tagged request of a test: call a name or an attribute with arguments."""
 
@@ -51,7 +53,7 @@ TAMPERED: Final = ord("!")
 SETTINGS: Final = ord("S")
 HELLO: Final = ord("H")
 RUN: Final = ord("R")
-"""Run a program on its calls in one go; JSON `[nonce, program, calls]`."""
+"""Run a program on calls, then scripts, in one go; JSON `[nonce, program, calls, scripts]`."""
 OPEN: Final = ord("O")
 """Start a process: JSON `[nonce, kind, text]`; it stays until CLOSE."""
 SEND: Final = ord("s")
@@ -67,6 +69,7 @@ ANSWERS: Final = {
     PROBE: frozenset({PROBE}),
     PROGRAM: _OF_PROGRAM,
     CALL: _OF_CALL,
+    SCRIPT: _OF_CALL,
     APPLY: _OF_CALL,
     END: frozenset({END}),
     TEST: _OF_TEST,

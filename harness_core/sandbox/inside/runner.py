@@ -1,7 +1,7 @@
 """The process that the grader talks to: starts children, relays frames, keeps the time.
 
 It never runs, compiles or decodes anything of a candidate: frames pass through as bytes. It alone
-holds the socket to the grader, so that a candidate cannot write a reply, and it puts the grader's
+holds the way back to the grader, so that a candidate cannot write a reply, and it puts the grader's
 nonce of the run on each reply.
 """
 
@@ -26,7 +26,7 @@ from harness_core.sandbox.inside.jail import Jail, Limits
 from harness_core.sandbox.inside.testing import serve_test
 from harness_core.sandbox.inside.zygote import run_zygote
 
-_GRADER_FD: Final = 0
+_FROM_GRADER_FD, _TO_GRADER_FD = 0, 1
 _LIMIT_BYTES: Final = 1 << 30
 _START_S: Final = 20.0
 _MAX_SWEPT_FILES: Final = 1000
@@ -36,6 +36,7 @@ _MAX_SWEPT_FILES: Final = 1000
 class _Settings:
     limits: Limits
     values: ValueLimits
+    output_bytes: int
     wall_s: float
     is_jailed: bool
     readable: tuple[str, ...]
@@ -48,6 +49,7 @@ class _Settings:
         return cls(
             limits=Limits(**tree["limits"]),
             values=ValueLimits(**tree["values"]),
+            output_bytes=tree["output_bytes"],
             wall_s=tree["wall_s"],
             is_jailed=tree["is_jailed"],
             readable=tuple(tree["readable"]),
@@ -58,14 +60,14 @@ class _Settings:
 
 def main() -> None:
     """Serve one grader until it closes the socket."""
-    settings = _Settings.parse(read_frame(_GRADER_FD, limit_bytes=_LIMIT_BYTES).payload)
+    settings = _Settings.parse(read_frame(_FROM_GRADER_FD, limit_bytes=_LIMIT_BYTES).payload)
     control = _start_zygote(settings)
     layers = _probe(control)
-    write_frame(_GRADER_FD, Frame(messages.HELLO, json.dumps(layers).encode()))
+    write_frame(_TO_GRADER_FD, Frame(messages.HELLO, json.dumps(layers).encode()))
     relay = _Relay(control, settings)
     with suppress(ClosedError):
         while True:
-            relay.answer(read_frame(_GRADER_FD, limit_bytes=_LIMIT_BYTES))
+            relay.answer(read_frame(_FROM_GRADER_FD, limit_bytes=_LIMIT_BYTES))
 
 
 def _start_zygote(settings: _Settings) -> socket.socket:
@@ -78,8 +80,9 @@ def _start_zygote(settings: _Settings) -> socket.socket:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
+        readable = (*settings.readable, os.path.dirname(os.__file__))  # noqa: PTH120
         jail = (
-            Jail(readable=settings.readable, scratch=settings.scratch, devices=settings.devices)
+            Jail(readable=readable, scratch=settings.scratch, devices=settings.devices)
             if settings.is_jailed
             else None
         )
@@ -102,7 +105,13 @@ def _start_zygote(settings: _Settings) -> socket.socket:
 
 def _probe(control: socket.socket) -> list[str]:
     """Layers that took in a child that runs nothing."""
-    child = Child(control, wall_s=_START_S, cpu_s=_START_S, limit_bytes=_LIMIT_BYTES)
+    child = Child(
+        control,
+        wall_s=_START_S,
+        cpu_s=_START_S,
+        limit_bytes=_LIMIT_BYTES,
+        output_bytes=_LIMIT_BYTES,
+    )
     frame = child.exchange(messages.PROBE, b"")
     child.end()
     return list(json.loads(frame.payload)) if frame.kind == messages.PROBE else []
@@ -130,16 +139,18 @@ class _Relay:
         else:
             frames = [self._close()]
         reply = nonce + b"".join(part.pack() for part in frames)
-        write_frame(_GRADER_FD, Frame(messages.REPLY, reply))
+        write_frame(_TO_GRADER_FD, Frame(messages.REPLY, reply))
         if self._child is None:
             _sweep(Path(self._settings.scratch))
 
     def _run(self, content: bytes) -> list[Frame]:
-        program, calls = json.loads(content)
+        program, calls, scripts = json.loads(content)
+        questions = [(messages.CALL, call) for call in calls]
+        questions += [(messages.SCRIPT, script) for script in scripts]
         frames = [self._open(messages.PROGRAM, program.encode("utf-8", "surrogatepass"))]
         if frames[0].kind == messages.LOADED:
-            for call in calls:
-                frames.append(self._send(messages.CALL, call.encode("utf-8", "surrogatepass")))
+            for kind, text in questions:
+                frames.append(self._send(kind, text.encode("utf-8", "surrogatepass")))
                 if self._child is None:
                     break
         if self._close().kind == messages.TAMPERED:
@@ -155,6 +166,7 @@ class _Relay:
             wall_s=self._settings.wall_s * (2 if is_test else 1),
             cpu_s=self._settings.limits.cpu_s,
             limit_bytes=self._settings.values.value_bytes,
+            output_bytes=self._settings.output_bytes,
         )
         return self._send(kind, payload)
 

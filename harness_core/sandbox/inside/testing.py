@@ -81,6 +81,8 @@ class _Link:
 class _Remote:
     """An object of the candidate's process. It can be used, but it equals and proves nothing."""
 
+    __name__ = "candidate"  # `assertRaises` asks for it
+
     def __init__(self, link: _Link, number: int) -> None:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)

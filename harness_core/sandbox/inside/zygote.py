@@ -21,7 +21,7 @@ WARM_MODULES: Final = (
     "abc", "ast", "base64", "bisect", "calendar", "cmath", "collections", "collections.abc",
     "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum",
     "fractions", "functools", "hashlib", "heapq", "html", "inspect", "io", "itertools", "json",
-    "math", "numbers", "operator", "os", "pprint", "queue", "random", "re", "secrets", "statistics",
+    "math", "numbers", "operator", "os", "pprint", "random", "re", "secrets", "statistics",
     "string", "struct", "sys", "textwrap", "time", "traceback", "types", "typing", "unicodedata",
     "unittest", "uuid", "zlib",
 )  # fmt: skip
