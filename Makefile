@@ -9,7 +9,7 @@ SOURCE ?=
 FORMAT ?= auto
 ARGUMENTS ?=
 
-.PHONY: install flywheel ui test check lock repro clean
+.PHONY: install flywheel ui test soak bench check lock repro clean
 
 install: .venv/.ok
 
@@ -39,8 +39,17 @@ check: .venv/.ok
 test: .venv/.ok
 	$(BIN)/python -m pytest -q
 
+# 20,000 hostile programs, slow ones among them: about ten minutes on two cores.
+soak: .venv/.ok
+	$(BIN)/python -m tests.soak.hostile
+
+# Grades the same programs with other tools too, which run them without isolation.
+bench: .venv/.ok
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
+	$(BIN)/harness bench rewards $(ARGUMENTS)
+
 lock:
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev pyproject.toml -o constraints.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev --extra bench pyproject.toml -o constraints.txt
 	# CUDA libraries come with the CUDA build of torch only, and either build of it is fine.
 	sed -E '/^(nvidia-|cuda-|triton)/d; s/^(torch==[0-9.]+).*/\1/' constraints.txt | uniq > constraints.tmp
 	mv constraints.tmp constraints.txt

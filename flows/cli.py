@@ -5,9 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.cli import bench
 from harness_core import cli
-from harness_core.cli import Formats, Overrides, Sources, Workdir, app
+from harness_core.cli import Formats, Overrides, Sources, UnsafeLocal, Workdir, app
 from harness_core.settings import Settings
+
+app.add_typer(bench, name="bench", help="Figures of this machine, beside those of other tools.")
 
 
 @app.command()
@@ -18,6 +21,7 @@ def flywheel(
     overrides: Overrides = None,
     *,
     force: Annotated[bool, typer.Option(help="Start the flow even if nothing changed.")] = False,
+    unsafe_local: UnsafeLocal = False,
 ) -> None:
     """Run the whole flywheel: logs in, a registered model out."""
     from flows import steps  # noqa: PLC0415  # brings DVC
@@ -25,12 +29,13 @@ def flywheel(
 
     root = workdir or Settings().workdir
     pairs = cli.pair_sources(sources, formats)
+    changes = cli.with_backend(overrides, unsafe_local=unsafe_local)
     prepare_prefect(root.resolve())
-    result = None if force else steps.unchanged(root, pairs, overrides or [])
+    result = None if force else steps.unchanged(root, pairs, changes)
     if result is None:
         from flows.flywheel import flywheel as flow  # noqa: PLC0415  # brings Prefect
 
-        result = flow(workdir=str(root), sources=pairs, overrides=overrides or [])
+        result = flow(workdir=str(root), sources=pairs, overrides=changes)
     cli.print_json(result)
     sys.stderr.write(_in_words(result))
 
