@@ -38,13 +38,13 @@ def model_written(
 def hidden_checks(program: str, entry_point: str) -> tuple[str, ...]:
     """The checks of a test program, one by one where they are plain asserts about `entry_point`.
 
-    A program whose `check(candidate)` does more than that is one check, without the call of
-    `check` that some programs end with.
+    A program whose `check(candidate)` does more than that is one check, without what some programs
+    end with: the call of `check`, or of a `test_check` that calls it.
     """
     tree = parse(program)
     if tree is None:
         return (program,)
-    body = [node for node in tree.body if not _is_call_of_check(node)]
+    body = [node for node in tree.body if not _only_calls_check(node)]
     if len(body) == 1 and isinstance(body[0], ast.FunctionDef):
         asserts = [node for node in body[0].body if isinstance(node, ast.Assert)]
         names = {node.id for item in asserts for node in ast.walk(item) if _is_name(node)}
@@ -130,8 +130,11 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and _is_name(node.func) and node.func.id == name
 
 
-def _is_call_of_check(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and _is_call_of(node.value, "check")
+def _only_calls_check(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef) and node.name == "test_check":
+        return all(map(_only_calls_check, node.body))
+    names = ("check", "test_check")
+    return isinstance(node, ast.Expr) and any(_is_call_of(node.value, name) for name in names)
 
 
 def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:

@@ -6,7 +6,7 @@ floats). Whether a file is JSON Lines or one document is read off its content, n
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from itertools import accumulate, chain
 from pathlib import Path, PurePosixPath
@@ -60,13 +60,30 @@ def read_records(
 ) -> Iterator[RawRecord | Reject]:
     """The records of one file, in order; what cannot be read becomes a reject in its place."""
     file = folder / path
+    yield from read_pieces(
+        chunks(file), path, context, digest=lambda: file_digest(file), layout=layout
+    )
+
+
+def read_pieces(
+    stream: Iterator[bytes],
+    path: PurePosixPath,
+    context: ImportContext,
+    *,
+    digest: Callable[[], str],
+    layout: Layout = Layout.RECORD,
+) -> Iterator[RawRecord | Reject]:
+    """The same for inflated content, say of a member of an archive.
+
+    `digest` is of the file that holds it, and is asked for once there is a record.
+    """
     name = printable(path)
     sha256 = ""
     offset = number = 0
     try:
-        frame = _frame(file, layout=layout, limit=context.config.max_record_bytes)
+        frame = _frame(stream, layout=layout, limit=context.config.max_record_bytes)
         for piece in frame.pieces:
-            sha256 = sha256 or file_digest(file)
+            sha256 = sha256 or digest()
             offset, number = piece.offset, piece.number
             context.tally.n_records += 1
             yield _record(
@@ -134,8 +151,7 @@ class _Frame(NamedTuple):
     """Whether a piece is a `"key": value` of an object."""
 
 
-def _frame(file: Path, *, layout: Layout, limit: int) -> _Frame:
-    stream = chunks(file)
+def _frame(stream: Iterator[bytes], *, layout: Layout, limit: int) -> _Frame:
     first = _beginning(stream, n_bytes=_HEAD_BYTES)
     refuse_foreign(first)
     # A byte order mark becomes blanks, so that offsets still count from the start of the file.

@@ -4,20 +4,13 @@ Result files hold the programs it tried, in order, each with the visible asserts
 files hold the first programs of several models; each is an attempt of one step by agent `seed`.
 """
 
-import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pydantic import Field
 
-from harness_core.importers.assertions import (
-    called_by,
-    hidden_checks,
-    model_written,
-    top_level_names,
-)
+from harness_core.importers.assertions import called_by, hidden_checks, top_level_names
 from harness_core.importers.base import (
     ImportContext,
     Item,
@@ -28,8 +21,9 @@ from harness_core.importers.base import (
     log_files,
 )
 from harness_core.importers.framing import read_records
+from harness_core.importers.programming import ProgrammingTasks, whole_program
 from harness_core.importers.rejects import UnreadableError
-from harness_core.importers.tasks import TaskBook, canonical_task_id, family_of
+from harness_core.importers.tasks import canonical_task_id, family_of
 from harness_core.trajectories.schema import (
     Action,
     Agent,
@@ -86,24 +80,20 @@ class LdbImporter:
 
     def read(self, folder: Path, context: ImportContext) -> Iterator[Item]:
         """Attempts first; the model-written checks of a task are gathered from all runs."""
-        tasks = TaskBook()
-        written: dict[str, Counter[str]] = {}
+        tasks = ProgrammingTasks(context, "L-TASK-CONFLICT")
 
         def build(record: RawRecord) -> Iterator[Item]:
             row = _Row.model_validate(record.value)
             task = _task(row, context)
-            if tasks.add(task):
-                context.warn("L-TASK-CONFLICT")
-            written.setdefault(task.task_id, Counter()).update(row.generated_test)
+            tasks.add(task)
+            tasks.add_written(task.task_id, row.generated_test)
             if row.implementations is not None or row.solution is not None:
                 yield _trajectory(row, record, task, context)
 
         for path in log_files(folder, self):
             for record in read_records(folder, path, context):
                 yield from build_items(record, context, build)
-        for task in tasks:
-            checks = _generated(task, written[task.task_id], context)
-            yield task.model_copy(update={"generated_checks": checks})
+        yield from tasks
 
 
 def _task(row: _Row, context: ImportContext) -> TaskSpec:
@@ -123,24 +113,6 @@ def _task(row: _Row, context: ImportContext) -> TaskSpec:
         hidden_checks=hidden_checks(row.test, entry_point),
         reference=solution if is_whole else row.prompt + solution,
     )
-
-
-def _generated(task: TaskSpec, written: Counter[str], context: ImportContext) -> tuple[str, ...]:
-    """Model-written checks beyond those that the agent was given."""
-    entry_point = task.entry_point or ""
-    limit = context.config.max_generated_checks
-    names = top_level_names(task.reference or "")
-    given = model_written(
-        _bare(task.visible_checks), entry_point, names=names, limit=len(task.visible_checks)
-    )
-    ranked = model_written(
-        _bare(written.elements()), entry_point, names=names, limit=limit + len(given)
-    )
-    return tuple(check for check in ranked if check not in given)[:limit]
-
-
-def _bare(checks: Iterator[str] | tuple[str, ...]) -> Iterator[str]:
-    return (check.strip().removeprefix("assert") for check in checks)
 
 
 def _trajectory(row: _Row, record: RawRecord, task: TaskSpec, context: ImportContext) -> Trajectory:
@@ -176,10 +148,7 @@ def _trajectory(row: _Row, record: RawRecord, task: TaskSpec, context: ImportCon
 
 
 def _seed_program(row: _Row) -> str:
-    solution = row.solution or ""
-    # Whole words: the function `f` of HumanEval/106 is not the `factorial` of a body.
-    is_whole = re.search(rf"\bdef\s+{re.escape(row.entry_point)}\s*\(", solution) is not None
-    return _IMPORTS + (solution if is_whole else row.prompt + solution)
+    return _IMPORTS + whole_program(row.prompt, row.solution or "", row.entry_point)
 
 
 def _spread(total: int | None, n_steps: int) -> list[int | None]:

@@ -1,5 +1,6 @@
 """How tasks are named in every source, and how several mentions of one task become one."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -8,6 +9,9 @@ from harness_core.trajectories.schema import TaskSpec
 
 _HUMANEVAL: Final = re.compile(r"human_?eval[/_-](\d{1,6})", re.IGNORECASE)
 _MBPP: Final = re.compile(r"mbpp[/_-](\d{1,6})", re.IGNORECASE)
+_VARIANTS: Final = ("input", "output", "rust")
+"""Ways in which one problem is set. A closed list: ids of other logs may hold a `#` as well."""
+_VARIANT: Final = re.compile(f"#(?:{'|'.join(_VARIANTS)})$")
 _CHECKS: Final = ("entry_point", "visible_checks", "generated_checks", "hidden_checks", "reference")
 
 
@@ -20,11 +24,32 @@ def canonical_task_id(task_id: str) -> str:
     return task_id
 
 
+def variant_of(task_id: str, variant: str) -> str:
+    """The id of a task that sets the problem of another one differently: `HumanEval/3#rust`."""
+    assert variant in _VARIANTS
+    return f"{task_id}#{variant}"
+
+
+def problem_of(task_id: str) -> str:
+    """What all variants of a task have in common, and must not be divided over splits."""
+    return _VARIANT.sub("", task_id)
+
+
 def family_of(task_id: str, *, default: str) -> str:
     """The family that a canonical id tells by itself."""
     if task_id.startswith("HumanEval/"):
         return "humaneval"
     return "mbpp" if task_id.startswith("mbpp/") else default
+
+
+def digest_of(text: str) -> str:
+    """Digest of a text up to white space: what names a task where no log gives it a number."""
+    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:12]
+
+
+def gsm8k_id(question: str) -> str:
+    """The id of a question of GSM8K: its sources number them differently, or not at all."""
+    return f"gsm8k/{digest_of(question)}"
 
 
 class TaskBook:

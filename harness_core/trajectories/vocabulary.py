@@ -35,6 +35,7 @@ class Language(StrEnum):
     """What the text of a task's answer is written in; decides which rules and graders apply."""
 
     PYTHON = "python"
+    RUST = "rust"
     SQL = "sql"
     SHELL = "shell"
     TOOLS = "tools"

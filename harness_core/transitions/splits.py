@@ -17,6 +17,7 @@ import numpy as np
 from datasketch import MinHash, MinHashLSH
 
 from harness_core.errors import NoDataError
+from harness_core.importers.tasks import problem_of
 from harness_core.trajectories.vocabulary import Split
 from harness_core.transitions.config import SplitConfig
 
@@ -41,24 +42,27 @@ def assign_splits(
 ) -> dict[str, Assignment]:
     """The place of every task, from the descriptions that the sources give of it.
 
+    Variants of one problem stand in one place, as if they were one task.
+
     Raises:
         NoDataError: there are fewer tasks than splits.
     """
-    tasks = sorted(descriptions)
-    if len(tasks) < _N_SPLITS:
+    problems: dict[str, list[str]] = defaultdict(list)
+    for task in sorted(descriptions):
+        problems[problem_of(task)].extend(descriptions[task])
+    if len(problems) < _N_SPLITS:
         raise NoDataError(
-            f"{len(tasks)} task(s) cannot make {_N_SPLITS} splits; add logs of more tasks"
+            f"{len(problems)} task(s) cannot make {_N_SPLITS} splits; add logs of more tasks"
         )
-    clusters = cluster_tasks(descriptions, config)
+    clusters = cluster_tasks(problems, config)
     if len(set(clusters.values())) < _N_SPLITS:
         _LOG.info("nearly all tasks are described alike: they are divided by id alone")
-        clusters = {task: task for task in tasks}
+        clusters = {problem: problem for problem in problems}
     roots = sorted(set(clusters.values()))
     splits = _splits_of(roots, config)
     folds = _folds_of([root for root in roots if splits[root] is not Split.TEST], config)
-    return {
-        task: Assignment(splits[clusters[task]], folds.get(clusters[task], -1)) for task in tasks
-    }
+    places = {task: clusters[problem_of(task)] for task in sorted(descriptions)}
+    return {task: Assignment(splits[root], folds.get(root, -1)) for task, root in places.items()}
 
 
 def cluster_tasks(descriptions: Mapping[str, Iterable[str]], config: SplitConfig) -> dict[str, str]:

@@ -45,7 +45,8 @@ def test_the_format_is_recognised(name: str):
 def test_28_a_row_of_another_shape_is_a_reject_that_names_a_rule(
     name: str, row: bytes, tmp_path: Path, read_folder: ReadFolder
 ):
-    file_name = {"codet": "x_code_solution.jsonl", "ldb": "x.jsonl"}.get(name, "x.json")
+    names = ("x.json", "x.jsonl", "results.jsonl", "x_code_solution.jsonl")
+    file_name = next(item for item in names if IMPORTERS[name].reads(PurePosixPath(item)))
     (tmp_path / file_name).write_bytes(b"[" + row + b"]")
     imported = read_folder(name, tmp_path)
     assert (imported.trajectories, imported.tasks) == ([], {})

@@ -5,6 +5,7 @@ import orjson
 import pytest
 
 from harness_core.errors import NoDataError, ParameterError
+from harness_core.importers.catalogue import IMPORTERS
 from harness_core.importers.landing import RAW, land, source_name_of
 from harness_core.stages import dag
 from harness_core.stages.dag import Workspace
@@ -125,7 +126,7 @@ def test_folders_give_sources_their_names(path: str, name: str):
     assert source_name_of(Path(path)) == name
 
 
-@pytest.mark.parametrize("name", ["codet", "ldb", "intercode", "tau_bench"])
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
 def test_every_format_lands_by_sniffing(name: str, workspace: Workspace):
     assert land(GOLDEN / name, "auto", name=name, workspace=workspace) == name
     description = workspace.path(f"{RAW}/{name}/source.json").read_bytes()

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness_core.errors import NoDataError
+from harness_core.importers.tasks import variant_of
 from harness_core.params import Params
 from harness_core.trajectories.vocabulary import Split
 from harness_core.transitions.config import SplitConfig
@@ -28,6 +29,16 @@ def config(params: Params) -> SplitConfig:
 def plain(tasks: Any) -> dict[str, list[str]]:
     """Tasks whose descriptions have nothing in common."""
     return {task: [f"{task!r} alone"] for task in tasks}
+
+
+@pytest.mark.parametrize("variant", ["rust", "input", "output"])
+def test_a_variant_of_a_problem_stands_where_the_problem_stands(
+    variant: str, config: SplitConfig
+) -> None:
+    alone = assign_splits(plain(NUMBERED), config)
+    variants = {variant_of(task, variant): task for task in NUMBERED}
+    both = assign_splits(plain([*NUMBERED, *variants]), config)
+    assert both == alone | {name: alone[task] for name, task in variants.items()}
 
 
 @settings(deadline=None)
