@@ -40,6 +40,18 @@ class RewardConfig(Section):
     gate_process: bool
     """Syntax, style and length pay only when a visible test passes, else an empty function earns
     points. False is the article's literal scheme."""
+    accept_in_box: bool
+    """Whether checks count that ran as a whole in a second box, their own end being the verdict.
+    False believes only values that the grader compared itself."""
+    n_canaries: int = Field(ge=0)
+    """Impossible tasks mixed into every batch; one that passes refuses the batch."""
+    repeat_share: float = Field(ge=0, le=1)
+    """Share of the programs that is graded twice; a task with two answers is quarantined."""
+    policy: str = Field(min_length=1)
+    """File of the tool policy, relative to the working folder. DVC watches `policy.yaml`; a file of
+    another name has to be added to the `deps` of rewards and train in `dvc.yaml`."""
     length_slack: float = Field(ge=1)
     """Free length, as a multiple of the reference's logical lines."""
+    max_excess_lines: float = Field(ge=0)
+    """Where the count of excess lines ends: length is a blemish, and must not outweigh a test."""
     weights: RewardWeights

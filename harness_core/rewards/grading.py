@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from harness_core.rewards.tool_policy import ALLOW_ALL, ToolPolicy
 from harness_core.sandbox.result import Verdict
 from harness_core.trajectories.schema import Action, Step, TaskSpec, Trajectory
 from harness_core.trajectories.vocabulary import ActionKind, Language
@@ -39,6 +40,9 @@ class Judge(Protocol):
 
     def judge(self, requests: Sequence[GradeRequest]) -> Sequence[Verdict]:
         """One verdict a request, in order."""
+
+    def judge_anew(self, requests: Sequence[GradeRequest]) -> Sequence[Verdict]:
+        """The same, running every program whatever is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +79,32 @@ class Facts:
     visible: Mapping[GradeRequest, Verdict]
     hidden: Mapping[GradeRequest, Verdict]
     clean: frozenset[str]
+    policy: ToolPolicy = ALLOW_ALL
+    quarantined: frozenset[tuple[str, ...]] = frozenset()
+    """Lists of checks that do not always say the same of a program."""
+
+    def is_quarantined(self, task: TaskSpec) -> bool:
+        """Whether nothing is to be learnt from what the checks of a task say."""
+        return bool(self.quarantined & {task.visible_checks, task.hidden_checks})
 
     def visible_verdict(self, program: str, task: TaskSpec) -> Verdict | None:
         """How a program did on the visible checks; None without any."""
-        return self.visible.get(GradeRequest(program, task.entry_point, task.visible_checks))
+        return self._known(self.visible, program, task, task.visible_checks)
 
     def hidden_verdict(self, program: str, task: TaskSpec) -> Verdict | None:
         """How a program did on the hidden checks; None without any, or if it was not run."""
-        return self.hidden.get(GradeRequest(program, task.entry_point, task.hidden_checks))
+        return self._known(self.hidden, program, task, task.hidden_checks)
+
+    def _known(
+        self,
+        verdicts: Mapping[GradeRequest, Verdict],
+        program: str,
+        task: TaskSpec,
+        checks: tuple[str, ...],
+    ) -> Verdict | None:
+        if self.is_quarantined(task):
+            return None
+        return verdicts.get(GradeRequest(program, task.entry_point, checks))
 
 
 def grade(requests: Iterable[GradeRequest], judge: Judge) -> dict[GradeRequest, Verdict]:

@@ -38,6 +38,7 @@ class SandboxJudge:
         self._sandbox = sandbox
         self._cache = cache
         self._grader = Grader(sandbox, cache=cache)
+        self._anew = Grader(sandbox)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -62,6 +63,10 @@ class SandboxJudge:
             verdicts.extend(self._grader.grade(jobs))
             _LOG.info("rewards: %d of %d programs graded", len(verdicts), len(requests))
         return verdicts
+
+    def judge_anew(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
+        """The same, running every program whatever is known of it."""
+        return self._anew.grade([GradeJob(*request) for request in requests])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Facts are read off the syntax tree, never off the layout: comments, docstrings, 
 """
 
 import ast
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,40 +56,63 @@ def _lines_of(node: ast.AST, depth: int) -> int:
 def _hidden_lines(call: ast.Call) -> int:
     """Statements inside a literal program; the call's own statement stands for the first."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
-    if name not in {"exec", "eval", "compile"} or not call.args or not _is_text(call.args[0]):
+    if name not in {"exec", "eval", "compile"} or not call.args:
         return 0
-    literal = call.args[0]
-    assert isinstance(literal, ast.Constant)
-    return max(0, (_logical_lines(str(literal.value), depth=1) or 0) - 1)
+    text = _constant_text(call.args[0])
+    return max(0, (_logical_lines(text, depth=1) or 0) - 1)
+
+
+def _constant_text(node: ast.expr) -> str:
+    """The text that an expression of constants is: a literal, a sum of texts, a join of lines."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _constant_text(left) + _constant_text(right)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(value=str() as glue), attr="join"),
+            args=[ast.List(elts=parts) | ast.Tuple(elts=parts)],
+        ):
+            return glue.join(map(_constant_text, parts))
+    return ""
 
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def excess_lines(program: str, reference: str | None, *, length_slack: float) -> float | None:
-    """Logical lines above `length_slack` times those of the reference; None without either."""
+def excess_lines(
+    program: str, reference: str | None, *, length_slack: float, limit: float = math.inf
+) -> float | None:
+    """Logical lines above `length_slack` times those of the reference, at most `limit`.
+
+    None without either of the two programs.
+    """
     allowed = None if reference is None else logical_lines(reference)
     found = logical_lines(program)
     if allowed is None or found is None:
         return None
-    return max(0.0, found - length_slack * allowed)
+    return min(limit, max(0.0, found - length_slack * allowed))
 
 
-def visible_tests(verdict: Verdict | None) -> float | None:
-    """Number of visible tests passed, None where the task has none that can be run."""
-    if verdict is None or not verdict.n_usable:
+def visible_tests(verdict: Verdict | None, *, is_foul: bool) -> float | None:
+    """Number of visible tests passed that say something of the program.
+
+    A test that a program doing nothing passes too counts nothing. Foul play (a table of the
+    visible cases, input that is never read, tampering) earns 0. None where no test that says
+    something can be run.
+    """
+    if verdict is None or not verdict.n_telling:
         return None
-    return float(verdict.n_passed)
+    return 0.0 if is_foul else float(verdict.n_telling_passed)
 
 
-def gate_is_open(visible: Verdict | None, *, solved: bool | None) -> bool | None:
-    """Whether the form of a program may pay: one visible test passes, or, without any, all hidden.
+def gate_is_open(visible: float | None, *, solved: bool | None) -> bool | None:
+    """Whether the form of a program may pay: one visible test counts, or, without any, all hidden.
 
     None when neither was run: then the form pays nothing and says nothing.
     """
-    passed = visible_tests(visible)
-    return solved if passed is None else passed > 0
+    return solved if visible is None else visible > 0
 
 
 def gated(terms: ProcessTerms, *, is_open: bool | None) -> ProcessTerms:

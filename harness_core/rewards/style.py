@@ -18,7 +18,7 @@ from harness_core.rewards.programs import has_valid_syntax
 
 _LOG: Final = logging.getLogger("harness")
 
-_SELECT: Final = "E4,E7,E9,F,W605,B,SIM"
+_SELECT: Final = "E4,E7,E9,F,W605,B,S102,SIM"
 # A program repeats the prompt of its task. What a prompt often breaks (line length and blanks in
 # docstrings, imports offered and not needed, offered twice or as a star) is no fault of its own.
 _IGNORE: Final = "F401,F403,F405,F811,E402"

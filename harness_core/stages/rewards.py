@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness_core.errors import NoDataError
+from harness_core.rewards.batches import Graded, judge_batch
 from harness_core.rewards.compose import Row, reward_rows
 from harness_core.rewards.config import RewardConfig
-from harness_core.rewards.grading import Facts, Judge, Requests, grade
+from harness_core.rewards.grading import Facts, Judge, Requests
 from harness_core.rewards.judge import open_judge
 from harness_core.rewards.style import clean_programs
 from harness_core.rewards.table import COMPONENTS, REWARDS
+from harness_core.rewards.tool_policy import load_policy
 from harness_core.sandbox.config import SandboxConfig
 from harness_core.stages import dag
 from harness_core.stages.report import StageReport
@@ -48,10 +50,26 @@ def run_with(rewards: RewardConfig, opened: OpenJudge, workspace: dag.Workspace)
     requests = Requests()
     for trajectory in _trajectories(workspace):
         requests.add(trajectory, task_of(trajectory, tasks))
-    facts, isolation = _facts(requests, opened)
+    graded = _judged(requests, opened, rewards)
+    facts = Facts(
+        visible=graded.visible,
+        hidden=graded.hidden,
+        clean=clean_programs(requests.programs),
+        policy=load_policy(workspace.path(rewards.policy)),
+        quarantined=graded.quarantined,
+    )
     table = _table(workspace, tasks, facts, rewards)
     write_table(workspace.path(dag.REWARDS), table, REWARDS)
-    return StageReport(stage="rewards", figures={**_figures(table), **isolation})
+    flaky = sorted({task.task_id for task in tasks.values() if facts.is_quarantined(task)})
+    if flaky:
+        _LOG.warning("rewards: quarantined, judged otherwise the second time: %s", ", ".join(flaky))
+    figures = {
+        **_figures(table),
+        "quarantined_tasks": flaky,
+        "n_programs": len(requests.programs),
+        **graded.figures(),
+    }
+    return StageReport(stage="rewards", figures=figures)
 
 
 def task_of(trajectory: Trajectory, tasks: Tasks) -> TaskSpec:
@@ -77,32 +95,21 @@ def _trajectories(workspace: dag.Workspace) -> Iterator[Trajectory]:
     )
 
 
-def _facts(requests: Requests, opened: OpenJudge) -> tuple[Facts, dict[str, Any]]:
-    visible, hidden = {}, {}
-    isolation: dict[str, Any] = {"layers": [], "trusted": True}
-    if requests.visible or requests.hidden:
+def _judged(requests: Requests, opened: OpenJudge, config: RewardConfig) -> Graded:
+    if not requests.visible and not requests.hidden:
+        return Graded()
+    _LOG.info(
+        "rewards: %d programs on visible and %d on hidden checks",
+        *(len(requests.visible), len(requests.hidden)),
+    )
+    with opened() as judge:
+        graded = judge_batch(requests, judge, config)
+        # Logged and not reported: the report of equal data has equal bytes.
         _LOG.info(
-            "rewards: %d programs on visible and %d on hidden checks",
-            *(len(requests.visible), len(requests.hidden)),
+            "rewards: %d of %d verdicts were known from an earlier run",
+            *(judge.n_cache_hits, len(requests.visible) + len(requests.hidden)),
         )
-        with opened() as judge:
-            # Apart, so that no box ever sees visible and hidden checks together.
-            visible = grade(requests.visible, judge)
-            hidden = grade(requests.hidden, judge)
-            isolation = {"layers": list(judge.layers), "trusted": judge.trusted}
-            # Logged and not reported: the report of equal data has equal bytes.
-            _LOG.info(
-                "rewards: %d of %d verdicts were known from an earlier run",
-                *(judge.n_cache_hits, len(requests.visible) + len(requests.hidden)),
-            )
-    clean = clean_programs(requests.programs)
-    return Facts(visible=visible, hidden=hidden, clean=clean), {
-        **isolation,
-        "n_programs": len(requests.programs),
-        "n_graded": len(hidden),
-        "n_graded_visible": len(visible),
-        "n_tampered": sum(verdict.tampered for verdict in (*visible.values(), *hidden.values())),
-    }
+    return graded
 
 
 def _table(workspace: dag.Workspace, tasks: Tasks, facts: Facts, config: RewardConfig) -> pa.Table:
@@ -126,8 +133,13 @@ def _figures(table: pa.Table) -> dict[str, Any]:
     return {
         "n_rows": table.num_rows,
         "n_solved": _n_true(table, "solved"),
-        "n_dangerous": _n_true(table, "ends_here"),
+        "n_dangerous": int(
+            pc.sum(pc.and_(table["ends_here"], pc.greater(table["danger"], 0))).as_py() or 0
+        ),
         "n_contradicts_log": _n_true(table, "contradicts_log"),
+        "n_quarantined": _n_true(table, "quarantined"),
+        "suspicions": _counted(table, "suspicions"),
+        "policy": _counted(table, "policy"),
         "means": {name: pc.mean(table.column(name)).as_py() for name in COMPONENTS},
         "n_paid": {name: table.num_rows - table.column(name).null_count for name in COMPONENTS},
     }
@@ -135,3 +147,11 @@ def _figures(table: pa.Table) -> dict[str, Any]:
 
 def _n_true(table: pa.Table, name: str) -> int:
     return int(pc.sum(table.column(name)).as_py() or 0)
+
+
+def _counted(table: pa.Table, name: str) -> dict[str, int]:
+    """How often each value of a column stands in it, those inside lists one by one."""
+    column = table.column(name)
+    flat = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+    counts = pc.value_counts(pc.drop_null(flat)).to_pylist()
+    return dict(sorted((item["values"], item["counts"]) for item in counts))

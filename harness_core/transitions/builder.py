@@ -6,15 +6,11 @@ with a `submit` of its own needs none; one that a dangerous action ended is neve
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
-from harness_core.rewards.table import COMPONENTS
+from harness_core.rewards.table import COMPONENTS, OF_THE_END
 from harness_core.trajectories.vocabulary import ActionKind
 from harness_core.transitions.recorded import Recorded, Row
 from harness_core.transitions.splits import Assignment
-
-_FINAL: Final = ("all_tests", "outcome")
-"""Components of the complete attempt."""
 
 
 def transition_rows(
@@ -30,15 +26,15 @@ def _rows_of(item: Recorded, task: Row, discount_factor: float) -> Iterator[Row]
     taken = item.taken[:n_steps]
     last = taken[-1]
     # An outcome that is known was judged on the attempt as it stood, cut off or not.
-    final = {name: last[name] for name in _FINAL if last[name] is not None}
+    final = {name: last[name] for name in OF_THE_END if last[name] is not None}
     submits_itself = item.steps[-1]["action_kind"] == ActionKind.SUBMIT
     if item.is_dangerous:
         final = {}
-    is_over = item.is_dangerous or item.row["terminated"] or bool(final)
+    is_over = item.is_cut_short or item.row["terminated"] or bool(final)
     gets_submit = bool(final) and not submits_itself
     for index, row in enumerate(taken):
         is_last = index == n_steps - 1
-        paid = {name: row[name] for name in COMPONENTS if name not in _FINAL}
+        paid = {name: row[name] for name in COMPONENTS if name not in OF_THE_END}
         if is_last and submits_itself:
             paid |= final
         ends = is_last and is_over and not gets_submit

@@ -44,13 +44,18 @@ class Recorded:
 
     @property
     def n_steps_until_end(self) -> int:
-        """Steps up to the first dangerous action, which ends the trajectory, it included."""
+        """Steps up to the first dangerous or tampering action, which ends it, it included."""
         ends = (index for index, row in enumerate(self.taken) if row["ends_here"])
         return next(ends, len(self.steps) - 1) + 1
 
     @property
     def is_dangerous(self) -> bool:
         """Whether any action taken was dangerous."""
+        return any(row["ends_here"] and row["danger"] for row in self.taken)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether an action ended it that nothing after can make up for."""
         return any(row["ends_here"] for row in self.taken)
 
     def task_columns(self, assignments: Mapping[str, Assignment]) -> Row:

@@ -11,9 +11,11 @@ from harness_core.params import Params
 from harness_core.rewards.compose import Row, reward_of, reward_rows
 from harness_core.rewards.config import RewardConfig
 from harness_core.rewards.grading import Facts, GradeRequest, Requests
+from harness_core.rewards.scopes import SCOPES
 from harness_core.rewards.style import clean_programs
-from harness_core.rewards.table import COMPONENTS
-from harness_core.sandbox.result import CheckStatus, Verdict
+from harness_core.rewards.table import COMPONENTS, OF_A_PROGRAM
+from harness_core.rewards.tool_policy import ToolPolicy
+from harness_core.sandbox.result import CheckStatus, Evidence, Verdict
 from harness_core.trajectories.schema import (
     Action,
     Agent,
@@ -31,7 +33,9 @@ from harness_core.trajectories.vocabulary import ActionKind, Language
 PROVENANCE = Provenance(importer="native", source="s", path="a", source_sha256="0", line=1)
 RIGHT = "def add(a, b):\n    return a + b\n"
 WRONG = "def add(a, b):\n    return a - b\n"
-HALF = "def add(a, b):\n    return 3\n"
+HALF = "def add(a, b):\n    return a * b + 1\n"
+TABLE = "def add(a, b):\n    if (a, b) == (1, 2):\n        return 3\n    return None\n"
+CONSTANT = "def add(a, b):\n    return 3\n"
 NULL = "def add(a, b):\n    pass\n"
 UGLY = "def add(a, b):\n    c = a; d = b; e = c; f = d; g = 0; h = 0; return e + f\n"
 DANGEROUS = "import os\n\n\ndef add(a, b):\n    os.system('ls')\n    return a + b\n"
@@ -73,7 +77,8 @@ def trajectory(*steps: Step, outcome: Outcome | None = None) -> Trajectory:
 
 def judged(request: GradeRequest) -> Verdict:
     """What an honest grader says of the programs above."""
-    passes = {VISIBLE: CORRECT | {HALF}, HIDDEN: CORRECT}.get(request.checks, CORRECT)
+    visible = CORRECT | {HALF, TABLE, CONSTANT}
+    passes = {VISIBLE: visible, HIDDEN: CORRECT}.get(request.checks, CORRECT)
     status = CheckStatus.PASSED if request.program in passes else CheckStatus.FAILED
     return Verdict(checks=(status,) * len(request.checks), layers=("box", "jail"), trusted=True)
 
@@ -132,6 +137,31 @@ def test_a_program_that_does_nothing_earns_nothing(program: str, config: RewardC
     assert all(reward_of(row, config) < reward_of(other, config) for other in honest)
 
 
+@pytest.mark.parametrize(("program", "flag"), [(TABLE, "hard-coded"), (CONSTANT, "ignores-input")])
+def test_a_program_that_knows_the_visible_tests_only_earns_nothing_by_them(
+    program: str, flag: str, config: RewardConfig
+) -> None:
+    (row,) = rows_of(trajectory(code(program)), task(), config)
+    (honest,) = rows_of(trajectory(code(HALF)), task(), config)
+    assert (row["visible_tests"], row["syntax"], row["style"]) == (0.0, 0.0, 0.0)
+    assert row["suspicions"] == [flag]
+    assert (honest["visible_tests"], honest["suspicions"]) == (1.0, [])
+    assert reward_of(row, config) < reward_of(honest, config)
+
+
+def test_whoever_solves_the_task_is_not_suspected_of_a_table(config: RewardConfig) -> None:
+    visible, hidden = (GradeRequest(TABLE, "add", checks) for checks in (VISIBLE, HIDDEN))
+    passed = {
+        request: judged(request).model_copy(
+            update={"checks": (CheckStatus.PASSED,) * len(request.checks)}
+        )
+        for request in (visible, hidden)
+    }
+    facts = Facts(visible=passed, hidden=passed, clean=frozenset())
+    (row,) = reward_rows(trajectory(code(TABLE)), task(), facts, config)
+    assert (row["solved"], row["visible_tests"]) == (True, 1.0)
+
+
 def test_without_the_gate_an_empty_function_harvests_points(config: RewardConfig) -> None:
     literal = config.model_copy(update={"gate_process": False})
     (row,) = rows_of(trajectory(code(NULL)), task(), literal)
@@ -165,7 +195,19 @@ def test_a_claim_that_tests_passed_is_looked_into(config: RewardConfig) -> None:
     )
     rows = rows_of(run, task(), config)
     assert [row["contradicts_log"] for row in rows] == [True, False, False, False]
-    assert [row["visible_tests"] for row in rows] == [0, 1, 0, 1]
+    assert [row["visible_tests"] for row in rows] == [0, 1, -1, 1]
+
+
+@given(programs=st.lists(st.sampled_from([RIGHT, WRONG, HALF, NULL, BROKEN]), min_size=1))
+def test_what_programs_earn_on_the_way_telescopes_to_the_last_one(
+    programs: list[str], params: Params
+) -> None:
+    # Ng, Harada and Russell (1999): with a potential, no way round pays more than its end.
+    config = params.rewards
+    *_, alone = rows_of(trajectory(code(programs[-1])), task(), config)
+    rows = rows_of(trajectory(*map(code, programs)), task(), config)
+    for name in OF_A_PROGRAM:
+        assert sum(row[name] or 0.0 for row in rows) == pytest.approx(alone[name] or 0.0)
 
 
 def test_an_outcome_is_believed_only_where_nothing_can_be_run(config: RewardConfig) -> None:
@@ -231,6 +273,99 @@ def test_a_program_that_tampers_is_not_solved(config: RewardConfig) -> None:
     facts = Facts(visible={}, hidden={request: verdict}, clean=frozenset())
     (row,) = reward_rows(trajectory(code(RIGHT)), task(), facts, config)
     assert (row["all_tests"], row["solved"]) == (0.0, False)
+    assert (row["tampered"], row["ends_here"], row["danger"]) == (True, True, 0.0)
+
+
+def test_a_program_that_changes_its_mind_is_not_solved(config: RewardConfig) -> None:
+    requests = [GradeRequest(RIGHT, "add", checks) for checks in (VISIBLE, HIDDEN)]
+    verdicts = {
+        request: judged(request).model_copy(update={"stateful": True}) for request in requests
+    }
+    facts = Facts(visible=verdicts, hidden=verdicts, clean=frozenset())
+    (row,) = reward_rows(trajectory(code(RIGHT)), task(), facts, config)
+    assert (row["all_tests"], row["solved"], row["visible_tests"]) == (0.0, False, 0.0)
+    assert (row["stateful"], row["ends_here"]) == (True, False)
+
+
+def test_nothing_makes_up_for_danger(config: RewardConfig) -> None:
+    (row,) = rows_of(trajectory(code(DANGEROUS)), task(), config)
+    (harmless,) = rows_of(trajectory(code(WRONG)), task(), config)
+    assert row["solved"]
+    assert reward_of(row, config) < reward_of(harmless, config)
+
+
+def test_a_quarantined_task_teaches_nothing(config: RewardConfig) -> None:
+    run = trajectory(code(RIGHT), outcome=Outcome(success=True))
+    requests = Requests()
+    requests.add(run, task())
+    verdicts = {request: judged(request) for request in (*requests.visible, *requests.hidden)}
+    for checks in (VISIBLE, HIDDEN):
+        facts = Facts(
+            visible=verdicts, hidden=verdicts, clean=frozenset(), quarantined=frozenset({checks})
+        )
+        (row,) = reward_rows(run, task(), facts, config)
+        assert row["quarantined"]
+        assert all(
+            row[name] is None for name in ("all_tests", "outcome", "visible_tests", "solved")
+        )
+
+
+def test_what_the_verdicts_rest_on_is_said(config: RewardConfig) -> None:
+    requests = [GradeRequest(RIGHT, "add", checks) for checks in (VISIBLE, HIDDEN)]
+    for kinds, word in [
+        ((Evidence.COMPARED, Evidence.COMPARED), "compared"),
+        ((Evidence.COMPARED, Evidence.IN_BOX), "mixed"),
+        ((Evidence.IN_BOX, Evidence.NONE), "in_box"),
+        ((Evidence.NONE, Evidence.NONE), ""),
+    ]:
+        verdicts = {
+            request: judged(request).model_copy(update={"evidence": (kind,) * len(request.checks)})
+            for request, kind in zip(requests, kinds, strict=True)
+        }
+        facts = Facts(visible=verdicts, hidden=verdicts, clean=frozenset())
+        (row,) = reward_rows(trajectory(code(RIGHT)), task(), facts, config)
+        assert row["evidence"] == word
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("kind", ActionKind)
+def test_a_component_is_null_on_what_it_does_not_understand(
+    language: Language, kind: ActionKind, config: RewardConfig
+) -> None:
+    run = trajectory(
+        Step(index=0, action=Action(kind=kind, text=RIGHT)), outcome=Outcome(success=True)
+    )
+    (row,) = rows_of(run, task(language=language), config)
+    for name in COMPONENTS:
+        if not SCOPES[name](language, kind):
+            assert row[name] is None
+    is_program = language is Language.PYTHON and kind is ActionKind.CODE
+    assert (row["syntax"] is None) is not is_program
+    has_no_rules = kind is ActionKind.CODE and language in {
+        Language.RUST,
+        Language.TEXT,
+        Language.TOOLS,
+    }
+    assert (row["danger"] is None) is has_no_rules
+
+
+def test_every_component_declares_what_it_understands() -> None:
+    assert set(SCOPES) == set(COMPONENTS)
+
+
+def test_a_tool_call_that_the_policy_denies_is_dangerous(config: RewardConfig) -> None:
+    policy = ToolPolicy.model_validate_json(
+        '{"version": 1, "default": "allow", "rules": [{"id": "no-refunds", "tool": "refund",'
+        ' "effect": "deny", "reason": "people do that"}]}'
+    )
+    call = Action(
+        kind=ActionKind.TOOL_CALL, text="refund()", arguments={"name": "refund", "arguments": {}}
+    )
+    facts = Facts(visible={}, hidden={}, clean=frozenset(), policy=policy)
+    run = trajectory(Step(index=0, action=call))
+    (row,) = reward_rows(run, task(language=Language.TOOLS), facts, config)
+    assert (row["danger"], row["policy"], row["ends_here"]) == (1.0, "deny", True)
+    assert row["danger_rules"] == ["policy:no-refunds"]
 
 
 def test_checks_that_cannot_be_run_leave_the_word_to_the_log(config: RewardConfig) -> None:

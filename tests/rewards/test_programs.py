@@ -101,6 +101,7 @@ def test_length_is_free_up_to_the_slack_and_counted_above_it() -> None:
     assert excess_lines("x = 1\n" * 15, reference, length_slack=1.5) == 0
     assert excess_lines("x = 1\n" * 18, reference, length_slack=1.5) == 3
     assert excess_lines("", reference, length_slack=1.5) == 0
+    assert excess_lines("x = 1\n" * 99, reference, length_slack=1.5, limit=20.0) == 20
 
 
 @pytest.mark.parametrize(
@@ -111,25 +112,36 @@ def test_length_means_nothing_without_two_programs(program: str, reference: str 
 
 
 def test_visible_tests_are_counted_where_there_are_any() -> None:
-    assert visible_tests(verdict(PASSED, FAILED, PASSED, UNUSABLE)) == 2
-    assert visible_tests(verdict(FAILED)) == 0
-    assert visible_tests(verdict(UNUSABLE)) is None
-    assert visible_tests(None) is None
+    assert visible_tests(verdict(PASSED, FAILED, PASSED, UNUSABLE), is_foul=False) == 2
+    assert visible_tests(verdict(FAILED), is_foul=False) == 0
+    assert visible_tests(verdict(UNUSABLE), is_foul=False) is None
+    assert visible_tests(None, is_foul=False) is None
+
+
+def test_a_test_that_nothing_passes_too_counts_nothing() -> None:
+    telling = verdict(PASSED, PASSED).model_copy(update={"vacuous": (True, False)})
+    assert visible_tests(telling, is_foul=False) == 1
+    vacuous = verdict(PASSED).model_copy(update={"vacuous": (True,)})
+    assert visible_tests(vacuous, is_foul=False) is None
+
+
+def test_foul_play_earns_nothing_and_is_no_unknown() -> None:
+    assert visible_tests(verdict(PASSED, PASSED), is_foul=True) == 0
+    assert visible_tests(None, is_foul=True) is None
 
 
 @pytest.mark.parametrize(
     ("visible", "solved", "is_open"),
     [
-        (verdict(PASSED, FAILED), False, True),
-        (verdict(FAILED), True, False),
+        (1.0, False, True),
+        (0.0, True, False),
         (None, True, True),
         (None, False, False),
         (None, None, None),
-        (verdict(UNUSABLE), True, True),
     ],
 )
 def test_the_gate_asks_visible_tests_first_and_hidden_ones_without_any(
-    visible: Verdict | None, *, solved: bool | None, is_open: bool | None
+    visible: float | None, *, solved: bool | None, is_open: bool | None
 ) -> None:
     assert gate_is_open(visible, solved=solved) is is_open
 

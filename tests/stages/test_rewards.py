@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness_core.errors import IsolationUnavailable, NoDataError
+from harness_core.errors import CanaryPassed, IsolationUnavailable, NoDataError
 from harness_core.params import Params
+from harness_core.rewards.canaries import CONTROL
 from harness_core.rewards.grading import GradeRequest
 from harness_core.rewards.table import COMPONENTS, REWARDS
 from harness_core.sandbox.api import probe
-from harness_core.sandbox.result import CheckStatus, Verdict
+from harness_core.sandbox.result import CheckStatus, Evidence, Verdict
 from harness_core.stages import dag
+from harness_core.stages.project import prepare_project
 from harness_core.stages.rewards import run, run_with
 from harness_core.tables import file_digest, read_table
 from harness_core.trajectories.schema import (
@@ -56,8 +58,13 @@ class FakeJudge:
         self.asked.extend(requests)
         return [self._verdict(request) for request in requests]
 
+    def judge_anew(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
+        return [self._verdict(request) for request in requests]
+
     def _verdict(self, request: GradeRequest) -> Verdict:
-        passes = "return a + " in request.program
+        is_canary = any(" != " in check for check in request.checks)
+        passes = "return a + " in request.program and not is_canary
+        passes |= request == CONTROL
         if request.checks == VISIBLE:
             passes |= "return a * b" in request.program
         status = CheckStatus.PASSED if passes else CheckStatus.FAILED
@@ -77,7 +84,7 @@ def no_isolation() -> Iterator[FakeJudge]:
 
 
 def workspace_of(root: Path, *, language: Language = Language.PYTHON) -> dag.Workspace:
-    workspace = dag.Workspace(root)
+    workspace = prepare_project(root)
     is_python = language is Language.PYTHON
     task = TaskSpec(
         task_id="t/1",
@@ -141,9 +148,10 @@ def check_rewards(workspace: dag.Workspace) -> None:
         "broken",
     }
     assert {name for name, row in rows.items() if row["ends_here"]} == {"dangerous"}
-    assert rows["wrong"]["visible_tests"] == 1
-    assert rows["wrong"]["syntax"] == 1
-    assert rows["null"]["syntax"] == rows["broken"]["syntax"] == 0
+    # The program before it passed the visible test: submitting it again gains nothing.
+    assert rows["wrong"]["visible_tests"] == rows["wrong"]["syntax"] == 0
+    assert rows["null"]["visible_tests"] == rows["null"]["syntax"] == -1
+    assert rows["broken"]["syntax"] == -1
     assert rows["wrong"]["repeated_action"] == 1
 
 
@@ -166,6 +174,54 @@ def test_visible_and_hidden_checks_are_never_judged_together(
     workspace, judge = workspace_of(tmp_path), FakeJudge()
     run_with(params.rewards, judge.open, workspace)
     assert [request.checks for request in judge.asked] == [VISIBLE] * 5 + [HIDDEN] * 5
+
+
+def test_a_grader_that_can_be_fooled_writes_no_reward(tmp_path: Path, params: Params) -> None:
+    class Gullible(FakeJudge):
+        def _verdict(self, request: GradeRequest) -> Verdict:
+            return Verdict(
+                checks=(CheckStatus.PASSED,) * len(request.checks), layers=(), trusted=True
+            )
+
+    workspace = workspace_of(tmp_path)
+    with pytest.raises(CanaryPassed):
+        run_with(params.rewards, Gullible().open, workspace)
+    assert not workspace.path(dag.REWARDS).exists()
+
+
+def test_a_task_that_is_judged_two_ways_is_quarantined(tmp_path: Path, params: Params) -> None:
+    class Moody(FakeJudge):
+        def judge_anew(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
+            verdicts = [self._verdict(request) for request in requests]
+            return [
+                verdict.model_copy(update={"checks": (CheckStatus.FAILED,) * len(verdict.checks)})
+                if request.checks == HIDDEN
+                else verdict
+                for request, verdict in zip(requests, verdicts, strict=True)
+            ]
+
+    workspace = workspace_of(tmp_path)
+    twice = params.rewards.model_copy(update={"repeat_share": 1.0})
+    figures = run_with(twice, Moody().open, workspace).figures
+    assert figures["quarantined_tasks"] == ["t/1"]
+    assert (figures["n_graded_twice"], figures["n_quarantined"]) == (10, 10)
+    assert all(row["solved"] is None for row in last_rows(workspace).values())
+
+
+def test_evidence_from_a_box_can_be_refused(tmp_path: Path, params: Params) -> None:
+    class Relayed(FakeJudge):
+        def _verdict(self, request: GradeRequest) -> Verdict:
+            verdict = super()._verdict(request)
+            kind = Evidence.IN_BOX if request.checks == HIDDEN else Evidence.COMPARED
+            return verdict.model_copy(update={"evidence": (kind,) * len(verdict.checks)})
+
+    workspace = workspace_of(tmp_path)
+    strict = params.rewards.model_copy(update={"accept_in_box": False})
+    figures = run_with(strict, Relayed().open, workspace).figures
+    rows = last_rows(workspace)
+    assert all(row["solved"] is None and row["outcome"] == 1.0 for row in rows.values())
+    assert rows["null"]["visible_tests"] == -1
+    assert figures["evidence"] == {"compared": 5, "in_box": 5, "none": 0}
 
 
 def test_without_isolation_no_reward_is_written(tmp_path: Path, params: Params) -> None:
