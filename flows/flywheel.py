@@ -25,6 +25,7 @@ def flywheel(
     tasks.ingest(root)
     tasks.validate(root)
     tasks.rewards(root)
+    tasks.audit(root)
     tasks.transitions(root)
     tasks.features(root)
     tasks.train(root)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from harness_core.errors import HarnessError, ParameterError, PromotionRefused
+from harness_core.errors import AuditFailed, HarnessError, ParameterError, PromotionRefused
 from harness_core.params import Params, load_params
 from harness_core.settings import Settings
 from harness_core.stages.dag import Workspace
@@ -38,12 +38,27 @@ Model = Annotated[
     str, typer.Option("--model", help="`champion`, `candidate`, a version, or a model folder.")
 ]
 
+UnsafeLocal = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe-local",
+        help="Run programs without isolation: short for --set sandbox.backend=unsafe_local. Only "
+        "for programs that you trust; what is computed is marked untrusted and never promoted.",
+    ),
+]
+
+_PIPE_WIDTH: Final = 200
+"""Columns of a table where nobody said how wide the terminal is."""
+
 app: Final = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+audits: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(audits, name="audit", help="Look for ways to be paid without merit.")
 
 
 @app.callback()
@@ -76,6 +91,11 @@ def pair_sources(sources: list[Path] | None, formats: list[str] | None) -> list[
     return [{"path": str(path), "format": name} for path, name in zip(paths, names, strict=True)]
 
 
+def with_backend(overrides: list[str] | None, *, unsafe_local: bool) -> list[str]:
+    """The overrides, with isolation switched off if that was asked for."""
+    return [*(overrides or []), *(["sandbox.backend=unsafe_local"] if unsafe_local else [])]
+
+
 def open_workspace(workdir: Path | None) -> Workspace:
     """The working folder that the options or the environment name."""
     return prepare_project(workdir or Settings().workdir)
@@ -92,9 +112,11 @@ def _run_stage(stage: str, workdir: Path | None, overrides: list[str] | None) ->
 
 
 @app.command()
-def sample(workdir: Workdir = None, overrides: Overrides = None) -> None:
+def sample(
+    workdir: Workdir = None, overrides: Overrides = None, *, unsafe_local: UnsafeLocal = False
+) -> None:
     """Write sample logs: a simulated coding agent plays the problems that ship with harness."""
-    _run_stage("sample", workdir, overrides)
+    _run_stage("sample", workdir, with_backend(overrides, unsafe_local=unsafe_local))
 
 
 @app.command()
@@ -120,9 +142,40 @@ def validate(workdir: Workdir = None, overrides: Overrides = None) -> None:
 
 
 @app.command()
-def rewards(workdir: Workdir = None, overrides: Overrides = None) -> None:
+def rewards(
+    workdir: Workdir = None, overrides: Overrides = None, *, unsafe_local: UnsafeLocal = False
+) -> None:
     """Compute every reward component, running programs in the sandbox."""
-    _run_stage("rewards", workdir, overrides)
+    _run_stage("rewards", workdir, with_backend(overrides, unsafe_local=unsafe_local))
+
+
+@audits.command("rewards")
+def audit_rewards(
+    workdir: Workdir = None,
+    overrides: Overrides = None,
+    *,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Show the article's own scheme beside it.")
+    ] = False,
+    unsafe_local: UnsafeLocal = False,
+) -> None:
+    """Try every cheat we know against the present weights; exit with 3 if one earns too much."""
+    from harness_core.stages.audit import read_table  # noqa: PLC0415  # brings the sandbox
+    from harness_core.stages.audit_words import as_json, as_table  # noqa: PLC0415
+
+    workspace = open_workspace(workdir)
+    refusal: AuditFailed | None = None
+    try:
+        params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
+        execute("audit", params, workspace)
+    except AuditFailed as error:
+        refusal = error
+    audited = read_table(workspace)
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else _PIPE_WIDTH)
+    console.print(as_table(audited, literal=literal))
+    print_json(as_json(audited, literal=literal))
+    if refusal is not None:
+        raise refusal
 
 
 @app.command()
@@ -132,9 +185,11 @@ def transitions(workdir: Workdir = None, overrides: Overrides = None) -> None:
 
 
 @app.command()
-def features(workdir: Workdir = None, overrides: Overrides = None) -> None:
+def features(
+    workdir: Workdir = None, overrides: Overrides = None, *, unsafe_local: UnsafeLocal = False
+) -> None:
     """Encode states and actions."""
-    _run_stage("features", workdir, overrides)
+    _run_stage("features", workdir, with_backend(overrides, unsafe_local=unsafe_local))
 
 
 @app.command()
@@ -150,9 +205,12 @@ def evaluate(
     model: Model = "candidate",
     workdir: Workdir = None,
     overrides: Overrides = None,
+    *,
+    unsafe_local: UnsafeLocal = False,
 ) -> None:
     """Judge a model on held-out tasks, or with --source on logs it was never trained on."""
     workspace = open_workspace(workdir)
+    overrides = with_backend(overrides, unsafe_local=unsafe_local)
     params = _params(workspace, overrides)
     if not sources:
         if model != "candidate":
@@ -166,9 +224,23 @@ def evaluate(
 
 
 @app.command()
-def compare(workdir: Workdir = None, overrides: Overrides = None) -> None:
+def calibrate(workdir: Workdir = None, overrides: Overrides = None) -> None:
+    """Try reward weights on a part of the tasks: is the policy they lead to too clever?"""
+    from harness_core.evaluation.sweep_report import as_markdown  # noqa: PLC0415  # brings torch
+    from harness_core.stages import calibrate as calibration  # noqa: PLC0415
+
+    workspace = open_workspace(workdir)
+    result = calibration.run(_params(workspace, overrides), workspace)
+    print_json(result)
+    sys.stderr.write("\n" + as_markdown(result))
+
+
+@app.command()
+def compare(
+    workdir: Workdir = None, overrides: Overrides = None, *, unsafe_local: UnsafeLocal = False
+) -> None:
     """Compare the trained model with the champion, family by family, and write the verdict."""
-    _run_stage("compare", workdir, overrides)
+    _run_stage("compare", workdir, with_backend(overrides, unsafe_local=unsafe_local))
 
 
 @app.command()
@@ -199,12 +271,18 @@ def champion(workdir: Workdir = None, overrides: Overrides = None) -> None:
 
 
 @app.command()
-def score(model: Model = "champion", workdir: Workdir = None, overrides: Overrides = None) -> None:
+def score(
+    model: Model = "champion",
+    workdir: Workdir = None,
+    overrides: Overrides = None,
+    *,
+    unsafe_local: UnsafeLocal = False,
+) -> None:
     """Read {"state": …, "candidates": […], "goal": …} from stdin and print the decision."""
     from harness_core.stages.score import score_request  # noqa: PLC0415  # brings torch
 
     workspace = open_workspace(workdir)
-    params = _params(workspace, overrides)
+    params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
     print_json(score_request(sys.stdin.buffer.read(), params, workspace, model=model))
 
 

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import orjson
 import yaml
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from harness_core.controller.config import ControllerConfig
 from harness_core.errors import ParameterError
-from harness_core.evaluation.config import EvaluationConfig, GateConfig
+from harness_core.evaluation.config import CalibrationConfig, EvaluationConfig, GateConfig
 from harness_core.features.config import FeatureConfig
 from harness_core.importers.config import IngestConfig
 from harness_core.learners.config import TrainConfig
@@ -36,6 +36,7 @@ class Params(Section):
     features: FeatureConfig
     train: TrainConfig
     evaluation: EvaluationConfig
+    calibration: CalibrationConfig
     gate: GateConfig
     registry: RegistryConfig
     controller: ControllerConfig
@@ -114,8 +115,10 @@ def _explain(error: ValidationError) -> Iterable[str]:
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     model: Any = Params
     for part in location:
-        model = model.model_fields[part].annotation
-    fields: Mapping[str, Any] = model.model_fields
+        if isinstance(part, str):  # else the place in a list, whose items are the model
+            annotation = model.model_fields[part].annotation
+            model = next(iter(get_args(annotation)), annotation)
+    fields: Mapping[str, Any] = getattr(model, "model_fields", {})
     return list(fields)
 
 

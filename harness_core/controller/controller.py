@@ -10,14 +10,21 @@ import numpy.typing as npt
 
 from harness_core.controller.combination import combine, success_probability
 from harness_core.controller.decision import Decision, FilteredCandidate, Reason
-from harness_core.controller.guard import filter_dangerous
-from harness_core.controller.manifest import ModelManifest, read_manifest
-from harness_core.controller.scoring import Critic, action_values, attempt_logits
+from harness_core.controller.guard import filter_dangerous, needing_review
+from harness_core.controller.manifest import POLICY_FILE, ModelManifest, read_manifest
+from harness_core.controller.scoring import (
+    Critic,
+    action_values,
+    attempt_logits,
+    success_component,
+    with_success,
+)
 from harness_core.errors import FingerprintMismatch, ParameterError
 from harness_core.features.batch import DecisionGroup, Floats
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.runtime import featurise_request
 from harness_core.learners.checkpoint import load_critic
+from harness_core.rewards.tool_policy import ALLOW_ALL, ToolPolicy, load_policy
 from harness_core.sandbox.protocol import Sandbox
 from harness_core.trajectories.schema import Action
 from harness_core.trajectories.vocabulary import ActionKind, Language
@@ -35,6 +42,7 @@ class Controller:
         critic: Critic,
         pipeline: FeaturePipeline,
         sandbox: Sandbox | None = None,
+        policy: ToolPolicy = ALLOW_ALL,
     ) -> None:
         if pipeline.schema.fingerprint != manifest.feature_fingerprint:
             raise FingerprintMismatch(
@@ -44,6 +52,7 @@ class Controller:
         self._critic = critic
         self._pipeline = pipeline
         self._sandbox = sandbox
+        self._policy = policy
 
     @classmethod
     def load(cls, folder: Path, *, sandbox: Sandbox | None = None) -> Self:
@@ -57,11 +66,14 @@ class Controller:
             ModelError: the folder is incomplete, damaged or of another format.
             FingerprintMismatch: this machine's encoder is not the one of training.
         """
+        manifest = read_manifest(folder)
+        has_policy = POLICY_FILE in manifest.files
         return cls(
-            manifest=read_manifest(folder),
+            manifest=manifest,
             critic=load_critic(folder),
             pipeline=FeaturePipeline.load(folder / "pipeline"),
             sandbox=sandbox,
+            policy=load_policy(folder / POLICY_FILE) if has_policy else ALLOW_ALL,
         )
 
     def select(
@@ -88,10 +100,12 @@ class Controller:
             raise ParameterError("candidates: expected at least one")
         language = _language(state)
         complete = [_complete(candidate, language) for candidate in candidates]
-        filtered = filter_dangerous([_action(item) for item in complete], language=language)
+        actions = [_action(item) for item in complete]
+        filtered = filter_dangerous(actions, language=language, policy=self._policy)
+        review = needing_review(actions, policy=self._policy)
         kept = [i for i in range(len(complete)) if i not in {item.index for item in filtered}]
         if not kept:
-            return self._nobody(len(complete), filtered)
+            return self._nobody(len(complete), filtered, review)
         group = featurise_request(
             self._pipeline, dict(state), [complete[i] for i in kept], sandbox=self._sandbox
         )
@@ -99,24 +113,22 @@ class Controller:
         probability = success_probability(self.manifest.combination, logits)
         components = self._components(group, probability, language)
         scores = self._scores(logits, group, components, goal)
-        scored = _Scored(len(complete), kept, filtered, scores, probability, components)
+        scored = _Scored(len(complete), kept, filtered, review, scores, probability, components)
         return self._decide(scored, rng)
 
     def _components(
         self, group: DecisionGroup, probability: Floats, language: Language
     ) -> list[dict[str, float]]:
         """Expected weighted reward by component; success comes from the calibrated head."""
-        names, weights = self.manifest.components, self.manifest.weights
-        rows = [
-            dict(zip(names, map(float, row), strict=True))
-            for row in action_values(self._critic, group)
-        ]
-        success = "all_tests" if language is Language.PYTHON else "outcome"
-        other = "outcome" if success == "all_tests" else "all_tests"
-        return [
-            {**row, success: float(chance) * weights[success], other: 0.0}
-            for row, chance in zip(rows, probability, strict=True)
-        ]
+        names = self.manifest.components
+        values = with_success(
+            action_values(self._critic, group),
+            probability,
+            components=names,
+            weights=self.manifest.weights,
+            success=success_component(language),
+        )
+        return [dict(zip(names, map(float, row), strict=True)) for row in values]
 
     def _scores(
         self,
@@ -155,9 +167,10 @@ class Controller:
             reason = Reason.BEST_SCORE if chosen == best else Reason.EXPLORATION
         position = dict(zip(scored.kept, range(len(scored.kept)), strict=True))
         indices = range(scored.n_candidates)
+        chosen_index = None if chosen is None else scored.kept[chosen]
         return Decision(
             decision_id=uuid.uuid4().hex,
-            chosen_index=None if chosen is None else scored.kept[chosen],
+            chosen_index=chosen_index,
             scores=tuple(
                 float(scored.scores[position[i]]) if i in position else None for i in indices
             ),
@@ -168,12 +181,20 @@ class Controller:
             reason=reason,
             fallback=fallback,
             filtered=scored.filtered,
+            needs_review=scored.needs_review,
+            review=chosen_index in {item.index for item in scored.needs_review},
+            beyond_k_max=len(scored.kept) > self.manifest.k_max,
             propensity=propensity,
             model_digest=self.manifest.digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
         )
 
-    def _nobody(self, n_candidates: int, filtered: tuple[FilteredCandidate, ...]) -> Decision:
+    def _nobody(
+        self,
+        n_candidates: int,
+        filtered: tuple[FilteredCandidate, ...],
+        needs_review: tuple[FilteredCandidate, ...],
+    ) -> Decision:
         return Decision(
             decision_id=uuid.uuid4().hex,
             chosen_index=None,
@@ -183,6 +204,7 @@ class Controller:
             reason=Reason.ALL_FILTERED,
             fallback=None,
             filtered=filtered,
+            needs_review=needs_review,
             propensity=1.0,
             model_digest=self.manifest.digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
@@ -195,6 +217,7 @@ class _Scored(NamedTuple):
     n_candidates: int
     kept: Sequence[int]
     filtered: tuple[FilteredCandidate, ...]
+    needs_review: tuple[FilteredCandidate, ...]
     scores: Floats
     probability: Floats
     components: Sequence[dict[str, float]]

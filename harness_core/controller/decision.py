@@ -20,11 +20,11 @@ class Reason(StrEnum):
 
 
 class FilteredCandidate(Record):
-    """A candidate that the hard filter took out."""
+    """A candidate that the hard filter took out, or that a person has to agree to."""
 
     index: int
     rules: tuple[str, ...]
-    """Identifiers of the danger rules that it broke."""
+    """Identifiers of the danger rules that it broke, and `policy:<id>` of the tool policy."""
 
 
 class Decision(Record):
@@ -43,6 +43,13 @@ class Decision(Record):
     fallback: str | None
     """Name of the fallback that decided, if one did."""
     filtered: tuple[FilteredCandidate, ...]
+    needs_review: tuple[FilteredCandidate, ...] = ()
+    """Candidates that the tool policy lets pass only if a person agrees; they are scored."""
+    review: bool = False
+    """Whether the chosen candidate is one of them: it must not be run before somebody agreed."""
+    beyond_k_max: bool = False
+    """Whether more candidates were scored than the model was shown to choose well from: the best
+    score may then be the largest error. Nothing is left out for it."""
     propensity: float = Field(ge=0, le=1)
     """Probability with which this choice was made."""
     model_digest: str

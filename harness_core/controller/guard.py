@@ -1,18 +1,33 @@
-"""The hard filter: model-free danger rules, applied before any score."""
+"""The hard filter: model-free danger rules and the tool policy, applied before any score."""
 
 from collections.abc import Sequence
 
 from harness_core.controller.decision import FilteredCandidate
-from harness_core.rewards.danger import danger_rules
+from harness_core.rewards.tool_policy import ToolPolicy, action_danger
 from harness_core.trajectories.schema import Action
 from harness_core.trajectories.vocabulary import Language
 
 
 def filter_dangerous(
-    actions: Sequence[Action], *, language: Language
+    actions: Sequence[Action], *, language: Language, policy: ToolPolicy
 ) -> tuple[FilteredCandidate, ...]:
-    """The candidates that break a danger rule, with the rules they break."""
-    broken = (danger_rules(language, action.kind, action.text) for action in actions)
+    """The candidates that break a danger rule or that the policy denies, with these rules."""
+    broken = (action_danger(action, language, policy) for action in actions)
     return tuple(
         FilteredCandidate(index=index, rules=rules) for index, rules in enumerate(broken) if rules
+    )
+
+
+def needing_review(
+    actions: Sequence[Action], *, policy: ToolPolicy
+) -> tuple[FilteredCandidate, ...]:
+    """The candidates that a person has to agree to, with the rule of the policy that asks for it.
+
+    One that a danger rule takes out besides is named here too: it broke both.
+    """
+    verdicts = (policy.judge(action) for action in actions)
+    return tuple(
+        FilteredCandidate(index=index, rules=(f"policy:{verdict.rule}",))
+        for index, verdict in enumerate(verdicts)
+        if verdict is not None and verdict.effect == "needs_review"
     )

@@ -12,6 +12,8 @@ from harness_core.records import Record
 from harness_core.tables import combine_digests, file_digest, publish_bytes
 
 FILE_NAME: Final = "manifest.json"
+POLICY_FILE: Final = "policy.yaml"
+"""The tool policy that the model was trained under; models made before there was one lack it."""
 
 
 class ModelManifest(Record):
@@ -31,7 +33,8 @@ class ModelManifest(Record):
     """Stage two: how the score is combined with what the group says."""
     controller: ControllerConfig
     k_max: int = Field(ge=1)
-    """Largest decision group that the model was trained on."""
+    """Candidates up to which choosing by the score loses no success, measured out of fold on
+    development tasks (`evaluation.over_optimisation`). Beyond it a decision says so."""
     development_tasks: tuple[str, ...]
     """Tasks that the model may have learnt from, sorted; all others are held out for it."""
     files: dict[str, str]

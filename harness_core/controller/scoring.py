@@ -1,5 +1,6 @@
 """One score a candidate: complete attempts by the terminal head, actions not yet taken by Q."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -7,7 +8,8 @@ import numpy as np
 from harness_core.controller.combination import Combination, combine
 from harness_core.features.batch import DecisionGroup, Floats
 from harness_core.features.set_relative import set_relative
-from harness_core.trajectories.vocabulary import GroupKind
+from harness_core.rewards.table import OF_THE_END
+from harness_core.trajectories.vocabulary import GroupKind, Language
 
 
 class Critic(Protocol):
@@ -35,6 +37,36 @@ def action_values(critic: Critic, group: DecisionGroup) -> Floats:
     """Expected weighted return by component [K, C] of the candidates' (last) actions."""
     action = np.concatenate([group.action, set_relative(group.signals)], axis=1)
     return critic.q(group.before, action)
+
+
+def success_component(language: Language) -> str:
+    """The component that pays success at tasks of a language."""
+    return "all_tests" if language is Language.PYTHON else "outcome"
+
+
+def with_success(
+    values: Floats,
+    probability: Floats,
+    *,
+    components: Sequence[str],
+    weights: Mapping[str, float],
+    success: str,
+) -> Floats:
+    """Expected weighted reward by component [K, C]: Q, but success as the calibrated head has it.
+
+    Args:
+        values: expected weighted return by component [K, C].
+        probability: calibrated probability of success [K].
+        components: names of the C components.
+        weights: weight of each.
+        success: the component that pays success; the other one of the end is 0.
+    """
+    result = values.copy()
+    for name in OF_THE_END:
+        if name in components:
+            worth = weights[name] if name == success else 0.0
+            result[:, components.index(name)] = probability * worth
+    return result
 
 
 def score_group(critic: Critic, combination: Combination, group: DecisionGroup) -> Floats:

@@ -58,5 +58,8 @@ def _about_tasks(
             f"{selector_label(name)} alone is reliably better than the controller at "
             f"K = {headline['size']}, by {100 * -difference:.1f} points."
         )
+    chart = result["over_optimisation"]
+    if chart["k"] and chart["k_max"] < max(map(int, chart["k"])):
+        yield f"Over-optimised: {chart['reading']}"
     if headline["n_tasks"] and headline["oracle"] - headline["random"] <= 0:
         yield "There is no headroom: in each task all attempts succeed or all fail."

@@ -1,8 +1,15 @@
-"""Parameters of evaluation and of the gate: the sections `evaluation` and `gate`."""
+"""Parameters of evaluation, calibration and the gate: the sections of these names."""
 
-from pydantic import Field
+from typing import Final
+
+from pydantic import Field, field_validator
 
 from harness_core.records import Section
+from harness_core.rewards.table import COMPONENTS
+
+PRESENT: Final = "present"
+"""The setting of the section `rewards`."""
+RESERVED_NAMES: Final = frozenset({PRESENT, "random", "oracle", "no_goal"})
 
 
 class EvaluationConfig(Section):
@@ -21,6 +28,49 @@ class EvaluationConfig(Section):
     """Coverage of the intervals."""
     max_steps_auc: float = Field(ge=0.5, le=1)
     """AUC of −steps above which the report warns of a stop leak."""
+
+
+class WeightSetting(Section):
+    """One scheme of rewards that is tried out beside the present one."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    gate_process: bool
+    """As in the section `rewards`."""
+    weights: dict[str, float]
+    """Component → weight; a component that is not named keeps its present weight."""
+
+    @field_validator("weights")
+    @classmethod
+    def _has_known_components(cls, weights: dict[str, float]) -> dict[str, float]:
+        unknown = sorted(weights.keys() - set(COMPONENTS))
+        if unknown:
+            raise ValueError(f"unknown component {unknown[0]}; there are {', '.join(COMPONENTS)}")
+        return weights
+
+
+class CalibrationConfig(Section):
+    """How weights are tried out on a small part of the development tasks."""
+
+    seed: int = Field(ge=0)
+    """Decides, with the id of each task, which tasks make the small part."""
+    task_share: float = Field(gt=0, le=1)
+    """Share of the development tasks that is learnt from and judged on."""
+    n_folds: int = Field(ge=2)
+    """Parts of the small part; each is judged by critics that learnt from the others."""
+    update_share: float = Field(gt=0, le=1)
+    """Share of `train.max_updates`."""
+    group_size: int = Field(ge=2)
+    """K at which candidates are picked; a group that has fewer offers all of them."""
+    settings: tuple[WeightSetting, ...] = Field(min_length=1)
+    """The schemes, tried beside the present one, which is always the first."""
+
+    @field_validator("settings")
+    @classmethod
+    def _has_distinct_names(cls, settings: tuple[WeightSetting, ...]) -> tuple[WeightSetting, ...]:
+        names = [setting.name for setting in settings]
+        if len(set(names)) < len(names) or set(names) & RESERVED_NAMES:
+            raise ValueError(f"names must differ, also from {', '.join(sorted(RESERVED_NAMES))}")
+        return settings
 
 
 class GateConfig(Section):

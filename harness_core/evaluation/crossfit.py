@@ -4,7 +4,7 @@ Development tasks of fold f are scored by the model that was trained without fol
 frozen test slice (fold −1) by the final model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +36,8 @@ class CrossFit:
 
     final: Model
     folds: Mapping[int, Model] = field(default_factory=dict)
+    k_max: int | None = None
+    """What the manifest of the final model says; None while there is none."""
 
     def model_of(self, fold: int) -> Model:
         """The model that never saw the tasks of a fold.
@@ -51,17 +53,32 @@ class CrossFit:
 
     def controller(self, subsets: Sequence[Subset]) -> list[Floats]:
         """Scores as the controller gives them: dangerous candidates are refused before scoring."""
+        return self.controller_with_belief(subsets)[0]
+
+    def controller_with_belief(
+        self, subsets: Sequence[Subset]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Scores as the controller gives them, and the probability of success that it believes in.
+
+        A refused candidate has score −∞ and probability 0.
+        """
         allowed = [subset.without_dangerous() for subset in subsets]
-        result = [np.full(len(subset.index), -np.inf, dtype=np.float32) for subset in subsets]
+        scores = [np.full(len(subset.index), -np.inf, dtype=np.float32) for subset in subsets]
+        belief = [np.zeros(len(subset.index), dtype=np.float32) for subset in subsets]
         asked = [position for position, subset in enumerate(allowed) if len(subset.index)]
-        scores = self.scores([allowed[position] for position in asked])
-        for position, score in zip(asked, scores, strict=True):
-            result[position][~subsets[position].dangerous] = score
-        return result
+        known = [allowed[position] for position in asked]
+        raw = self._raw(known)
+        combined, probabilities = self._combined(known, raw), self._calibrated(known, raw)
+        for position, score, probability in zip(asked, combined, probabilities, strict=True):
+            kept = ~subsets[position].dangerous
+            scores[position][kept], belief[position][kept] = score, probability
+        return scores, belief
 
     def scores(self, subsets: Sequence[Subset]) -> list[Floats]:
         """Scores without the hard filter: second stage for attempts, Q for single steps."""
-        raw = self._raw(subsets)
+        return self._combined(subsets, self._raw(subsets))
+
+    def _combined(self, subsets: Sequence[Subset], raw: Sequence[Floats]) -> list[Floats]:
         return [
             combine(self.model_of(subset.group.fold).combination, score, subset.signals)
             if subset.group.kind is GroupKind.ATTEMPT
@@ -71,7 +88,9 @@ class CrossFit:
 
     def probabilities(self, subsets: Sequence[Subset]) -> list[Floats]:
         """Calibrated probability of success of complete attempts."""
-        raw = self._raw(subsets)
+        return self._calibrated(subsets, self._raw(subsets))
+
+    def _calibrated(self, subsets: Sequence[Subset], raw: Sequence[Floats]) -> list[Floats]:
         return [
             success_probability(self.model_of(subset.group.fold).combination, score)
             for subset, score in zip(subsets, raw, strict=True)
@@ -86,7 +105,15 @@ class CrossFit:
         return result
 
     def _raw(self, subsets: Sequence[Subset]) -> list[Floats]:
-        """Logits of attempts, action values of steps; one network call a fold and kind."""
+        """Logits of attempts, total action values of steps."""
+        return self._by_model(subsets, _network)
+
+    def action_values(self, subsets: Sequence[Subset]) -> list[Floats]:
+        """Expected weighted return by component [K, C] of the candidates' (last) actions."""
+        return self._by_model(subsets, lambda critic, members, _: _action_values(critic, members))
+
+    def _by_model(self, subsets: Sequence[Subset], network: "_Network") -> list[Floats]:
+        """What the networks say of each subset; one call a fold and kind."""
         result: list[Floats] = [np.zeros(0, dtype=np.float32)] * len(subsets)
         kinds = {(subset.group.fold, subset.group.kind) for subset in subsets}
         for fold, kind in sorted(kinds):
@@ -95,17 +122,24 @@ class CrossFit:
                 for position, subset in enumerate(subsets)
                 if (subset.group.fold, subset.group.kind) == (fold, kind)
             ]
-            together = _network(self.model_of(fold).critic, [subsets[i] for i in members], kind)
+            together = network(self.model_of(fold).critic, [subsets[i] for i in members], kind)
             bounds = np.cumsum([len(subsets[i].index) for i in members])[:-1]
             for position, part in zip(members, np.split(together, bounds), strict=True):
                 result[position] = part
         return result
 
 
+_Network = Callable[[Critic, Sequence[Subset], GroupKind], Floats]
+
+
 def _network(critic: Critic, subsets: Sequence[Subset], kind: GroupKind) -> Floats:
     if kind is GroupKind.ATTEMPT:
         return critic.terminal(np.concatenate([subset.attempt_vectors for subset in subsets]))
+    values: Floats = _action_values(critic, subsets).sum(axis=1)
+    return values
+
+
+def _action_values(critic: Critic, subsets: Sequence[Subset]) -> Floats:
     state = np.concatenate([subset.group.before[subset.index] for subset in subsets])
     action = np.concatenate([subset.action_vectors for subset in subsets])
-    values: Floats = critic.q(state, action).sum(axis=1)
-    return values
+    return critic.q(state, action)

@@ -19,6 +19,7 @@ from harness_core.evaluation.config import EvaluationConfig
 from harness_core.evaluation.crossfit import CrossFit
 from harness_core.evaluation.metrics import json_ready, steps_auc, within_task_auc
 from harness_core.evaluation.model_folders import load_model
+from harness_core.evaluation.over_optimisation import over_optimisation
 from harness_core.evaluation.running import running_attempts
 from harness_core.evaluation.selection import RANDOM, SELECTED, Outcomes, Selector, judge, merge
 from harness_core.evaluation.subsets import Subset, draw_subsets, labelled, whole
@@ -82,6 +83,10 @@ def evaluate_groups(
         "tokens": _tokens(attempts, tables.headline, config.headline_size),
         "variance": repeat_spread(tables.headline),
         "calibration": _calibration(judged, whole_attempts),
+        "over_optimisation": {
+            **_over_optimisation(judged, attempts, config, bootstrap),
+            "k_max_of_model": judged.k_max,
+        },
         "step_groups": _step_groups(judged, steps, bootstrap),
         "running_attempts": (
             running_attempts(judged, transitions) if transitions is not None else None
@@ -106,14 +111,15 @@ def evaluate_model(
     Raises:
         NoDataError: all tasks were seen in training, or no candidate has a known outcome.
     """
-    seen = set(read_manifest(model_folder).development_tasks)
+    manifest = read_manifest(model_folder)
+    seen = set(manifest.development_tasks)
     unseen = [group for group in groups if group.task_id not in seen]
     if groups and not unseen:
         raise NoDataError(
             f"the model in {model_folder} may have learnt from every one of these tasks; "
             "evaluate it on other logs"
         )
-    judged = CrossFit(final=load_model(model_folder))
+    judged = CrossFit(final=load_model(model_folder), k_max=manifest.k_max)
     result = evaluate_groups(judged, unseen, config, with_trees=False)
     n_seen = len({group.task_id for group in groups}) - len({group.task_id for group in unseen})
     result["n_tasks_seen_in_training"] = n_seen
@@ -171,6 +177,16 @@ def _step_groups(
         "dangerous_before": dangerous_share(outcomes, "taken"),
         "dangerous_after": dangerous_share(outcomes, SELECTED),
     }
+
+
+def _over_optimisation(
+    judged: CrossFit,
+    attempts: Sequence[DecisionGroup],
+    config: EvaluationConfig,
+    bootstrap: Bootstrap,
+) -> dict[str, Any]:
+    chart = over_optimisation(judged, attempts, n_subsets=config.n_subsets, bootstrap=bootstrap)
+    return chart.figures()
 
 
 def _calibration(judged: CrossFit, subsets: Sequence[Subset]) -> dict[str, Any]:

@@ -30,7 +30,9 @@ def load_cross_fit(candidate: Path, folds: Path) -> CrossFit:
         # The final model has seen every development task: it must not judge them.
         raise ModelError(f"{folds} holds no fold models; run the train stage again")
     return CrossFit(
-        final=load_model(candidate), folds={int(path.name): _fold_model(path) for path in numbered}
+        final=load_model(candidate),
+        folds={int(path.name): _fold_model(path) for path in numbered},
+        k_max=read_manifest(candidate).k_max,
     )
 
 

@@ -49,6 +49,7 @@ def write_plots(evaluation: Mapping[str, Any], folder: Path) -> None:
     publish_bytes(folder / "k_curve.csv", k_curve_csv(evaluation))
     publish_bytes(folder / "differences.csv", differences_csv(evaluation))
     publish_bytes(folder / "calibration.csv", calibration_csv(evaluation))
+    publish_bytes(folder / "over_optimisation.csv", over_optimisation_csv(evaluation))
     for name, draw in FIGURES.items():
         publish_bytes(folder / f"{name}.png", render(draw, evaluation, form="png"))
 
@@ -89,6 +90,13 @@ def calibration_csv(evaluation: Mapping[str, Any]) -> bytes:
     return _csv(
         ("predicted", "observed", "n"), [(b["predicted"], b["observed"], b["n"]) for b in bins]
     )
+
+
+def over_optimisation_csv(evaluation: Mapping[str, Any]) -> bytes:
+    """Belief in the pick and its success at every K."""
+    columns = ("belief", "success", "low", "high", "gap", "gap_low", "gap_high", "n_tasks")
+    rows = evaluation["over_optimisation"]["k"]
+    return _csv(("k", *columns), [(k, *(row[name] for name in columns)) for k, row in rows.items()])
 
 
 def draw_k_curve(evaluation: Mapping[str, Any]) -> Figure:
@@ -184,12 +192,55 @@ def draw_calibration(evaluation: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def draw_over_optimisation(evaluation: Mapping[str, Any]) -> Figure:
+    """What the model believes of its pick and what the pick is worth, against K."""
+    found = evaluation["over_optimisation"]
+    rows = found["k"]
+    figure, axes = _axes(6.4, 3.6)
+    position = list(range(len(rows)))
+    belief, success = (
+        [_percent(row[name]) for row in rows.values()] for name in ("belief", "success")
+    )
+    axes.fill_between(
+        position,
+        [_percent(row["low"]) for row in rows.values()],
+        [_percent(row["high"]) for row in rows.values()],
+        color=_COLOURS["selected"],
+        alpha=0.12,
+        linewidth=0,
+    )
+    axes.plot(position, belief, "s--", color="#c2410c", markersize=5, label="believed by the model")
+    axes.plot(
+        *(position, success, "o-"),
+        color=_COLOURS["selected"],
+        linewidth=2.6,
+        markersize=5,
+        label="hidden outcome",
+    )
+    if len(rows) > 1:
+        end = list(rows).index(str(found["k_max"]))
+        axes.axvline(end, color=_INK, linewidth=1, linestyle=":", label="k_max")
+    n_tasks = [row["n_tasks"] for row in rows.values()]
+    names = [
+        size if len(set(n_tasks)) == 1 else f"{size}\n({n} tasks)"
+        for size, n in zip(rows, n_tasks, strict=True)
+    ]
+    axes.set_xticks(position, names)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("K: candidates to choose from")
+    axes.set_ylabel("success of the pick, %")
+    axes.grid(axis="y", color=_GRID)
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    return figure
+
+
 Draw = Callable[[Mapping[str, Any]], Figure]
 
 FIGURES: Final[Mapping[str, Draw]] = {
     "k_curve": draw_k_curve,
     "differences": draw_differences,
     "calibration": draw_calibration,
+    "over_optimisation": draw_over_optimisation,
 }
 
 

@@ -123,6 +123,11 @@ def merge(first: Outcomes, second: Outcomes) -> Outcomes:
     )
 
 
+def pick_shares(scores: Sequence[Floats]) -> Doubles:
+    """Probability [n, K] of each candidate to be the pick, rows filled up with 0."""
+    return _pick(_padded(scores, fill=-np.inf))
+
+
 def _chunks(subsets: Sequence[Subset]) -> Iterator[tuple[int, Sequence[Subset]]]:
     start, rows = 0, 0
     for position, subset in enumerate(subsets):

@@ -67,13 +67,10 @@ def cross_fit(
         NoDataError: there is nothing to tell good attempts from bad ones by, or all tasks are in
             one fold.
     """
-    development = [group for group in groups if group.split is not Split.TEST]
-    _refuse_equal_labels(development)
-    pools = _Pools.of(development, arrays, spec, config, set_relative)
-    n_folds = 1 + max(group.fold for group in development)
+    pools = _pools(groups, arrays, spec, config, set_relative)
     folds = []
-    for fold in range(n_folds):
-        _LOG.info("train: fold %d of %d", fold + 1, n_folds)
+    for fold in range(pools.n_folds):
+        _LOG.info("train: fold %d of %d", fold + 1, pools.n_folds)
         folds.append(_fit_fold(pools, fold, spec, config, checkpoints=checkpoints))
     _LOG.info("train: final model")
     keep_at = {part: median_low(item.kept_at[part] for item in folds) for part in PARTS}
@@ -86,6 +83,33 @@ def cross_fit(
         seed=config.seed,
     )
     return CrossFit(folds=tuple(folds), final=final)
+
+
+def fit_folds(
+    groups: Sequence[DecisionGroup],
+    arrays: TransitionArrays,
+    spec: NetworkSpec,
+    config: TrainConfig,
+    *,
+    set_relative: SetRelative,
+) -> tuple[Fitted, ...]:
+    """The models of the folds alone, without a final model; for the rest see `cross_fit`."""
+    pools = _pools(groups, arrays, spec, config, set_relative)
+    return tuple(
+        _fit_fold(pools, fold, spec, config, checkpoints=None) for fold in range(pools.n_folds)
+    )
+
+
+def _pools(
+    groups: Sequence[DecisionGroup],
+    arrays: TransitionArrays,
+    spec: NetworkSpec,
+    config: TrainConfig,
+    set_relative: SetRelative,
+) -> "_Pools":
+    development = [group for group in groups if group.split is not Split.TEST]
+    _refuse_equal_labels(development)
+    return _Pools.of(development, arrays, spec, config, set_relative)
 
 
 def _fit_fold(
@@ -164,6 +188,11 @@ class _Pools:
             steps=steps,
             fold_and_split={group.task_id: (group.fold, group.split) for group in groups},
         )
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that the tasks are in."""
+        return 1 + max(fold for fold, _ in self.fold_and_split.values())
 
     def tasks(self, predicate: Callable[[int, str], bool]) -> frozenset[str]:
         """Development tasks whose fold and split satisfy the predicate."""

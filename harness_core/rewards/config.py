@@ -47,9 +47,6 @@ class RewardConfig(Section):
     """Impossible tasks mixed into every batch; one that passes refuses the batch."""
     repeat_share: float = Field(ge=0, le=1)
     """Share of the programs that is graded twice; a task with two answers is quarantined."""
-    policy: str = Field(min_length=1)
-    """File of the tool policy, relative to the working folder. DVC watches `policy.yaml`; a file of
-    another name has to be added to the `deps` of rewards and train in `dvc.yaml`."""
     length_slack: float = Field(ge=1)
     """Free length, as a multiple of the reference's logical lines."""
     max_excess_lines: float = Field(ge=0)

@@ -4,6 +4,7 @@ Rewards and the controller's hard filter use the same rules. Ids that start with
 Bandit, a security linter whose reports people know; the others are our own.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -12,18 +13,28 @@ from harness_core.rewards.danger_shell import shell_rules
 from harness_core.rewards.danger_sql import sql_rules
 from harness_core.trajectories.vocabulary import ActionKind, Language
 
-_RULES_OF: Final = {
+_RULES_OF: Final[Mapping[Language, Callable[[str], Iterator[str]]]] = {
     Language.PYTHON: python_rules,
     Language.SQL: sql_rules,
     Language.SHELL: shell_rules,
 }
+LANGUAGES_WITH_RULES: Final = frozenset(_RULES_OF)
+
+
+def understands(language: Language, kind: ActionKind) -> bool:
+    """Whether any rules look at such an action; if none do, nothing is known of its danger.
+
+    Messages and interventions run nothing, so they are known to be harmless. Tool calls are looked
+    at by the tool policy, code by the rules of its language.
+    """
+    return kind is not ActionKind.CODE or language in LANGUAGES_WITH_RULES
 
 
 @lru_cache(maxsize=65536)
 def danger_rules(language: Language, kind: ActionKind, text: str) -> tuple[str, ...]:
     """Ids of the rules that the action breaks, sorted; empty for a harmless one.
 
-    Only code can be dangerous so far: messages, tool calls and interventions break no rule.
+    Only code is looked at here; the tool policy looks at tool calls (`tool_policy`).
     """
     rules = _RULES_OF.get(language)
     if rules is None or kind is not ActionKind.CODE:

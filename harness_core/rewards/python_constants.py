@@ -4,6 +4,8 @@ import ast
 import base64
 import binascii
 import operator
+import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,6 +15,7 @@ MAX_ALTERNATIVES: Final = 24
 _MAX_LENGTH: Final = 2_000
 _METHODS: Final = frozenset(
     {"replace", "lower", "upper", "strip", "lstrip", "rstrip", "decode", "encode", "swapcase"}
+    | {"format", "title", "casefold", "removeprefix", "removesuffix"}
 )
 _DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "base64.b64decode": base64.b64decode,
@@ -25,7 +28,13 @@ _DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "bytes.fromhex": bytes.fromhex,
     "chr": chr,
     "str": str,
+    "os.fspath": str,
+    **dict.fromkeys(
+        ("os.path.expanduser", "os.path.abspath", "os.path.normpath", "os.path.realpath"), str
+    ),
+    "os.path.expandvars": str,
 }
+_WIDTH: Final = re.compile(r"\d{3}|[:%][^%{}]*\*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +63,27 @@ def joined(separator: Constant, parts: Sequence[Sequence[Constant]]) -> Iterator
         yield from _computed(separator.value.join, chosen)
 
 
+def formatted(template: Constant, parts: Sequence[Sequence[Constant]]) -> Iterator[Constant]:
+    """`template % parts`, for each way to choose among the alternatives of each part."""
+    if isinstance(template.value, int) or _is_wide(template.value):
+        return
+    for chosen in _choices(parts):
+        yield from _computed(operator.mod, template.value, tuple(chosen))
+
+
+def path_joined(parts: Sequence[Sequence[Constant]]) -> Iterator[Constant]:
+    """`os.path.join(*parts)`, for each way to choose among the alternatives of each part."""
+    for chosen in _choices(parts):
+        yield from _computed(posixpath.join, *chosen)
+
+
 def method_result(
     owner: Constant, name: str, arguments: Sequence[Sequence[Constant]]
 ) -> Iterator[Constant]:
     """What a harmless method of a constant returns, for each choice of arguments."""
     if name not in _METHODS or isinstance(owner.value, int):
+        return
+    if name == "format" and _is_wide(owner.value):
         return
     for chosen in _choices(arguments):
         yield from _computed(getattr(owner.value, name, None), *chosen)
@@ -76,6 +101,12 @@ def sliced(value: Constant, index: ast.expr) -> Iterator[Constant]:
             yield from _computed(operator.getitem, text, place)
         case _:
             yield value
+
+
+def _is_wide(template: str | bytes) -> bool:
+    """Whether it asks for more blanks than any name has; then it is not worth the memory."""
+    text = template if isinstance(template, str) else template.decode("latin-1")
+    return _WIDTH.search(text) is not None
 
 
 def _choices(parts: Sequence[Sequence[Constant]]) -> Iterator[list[str | bytes | int]]:

@@ -101,6 +101,23 @@ def arguments_for(parameter: Parameter, call: ast.Call, *, is_method: bool) -> I
             yield keyword.value
 
 
+def stand_ins(node: ast.expr) -> Iterator[ast.expr]:
+    """Expressions that this one may turn out to be, or hold."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            yield from parts
+        case ast.Dict(values=parts) | ast.BoolOp(values=parts):
+            yield from parts
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (body, orelse)
+        case ast.NamedExpr(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
+            yield inner
+        case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
+            yield inner
+        case _:
+            pass
+
+
 def is_shadowed(name: str, home: Scope, scope: Scope, *, line: int) -> bool:
     """Whether a builtin of this name is out of reach where the name is looked up."""
     if home.parent is not None or not hasattr(builtins, name):
@@ -146,14 +163,22 @@ def _bind(program: Program, node: ast.AST, scope: Scope, *, certain: bool) -> No
             _put(scope, name, None, scope, node.lineno, certain=certain)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
             _put(scope, name, None, scope, node.lineno, certain=False)
-        case ast.Global(names=names):
-            scope.elsewhere.update(dict.fromkeys(names, scope.module))
-        case ast.Nonlocal(names=names):
-            scope.elsewhere.update(dict.fromkeys(names, scope.parent or scope))
+        case ast.Match():
+            _bind_captures(node, scope)
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            home = scope.module if isinstance(node, ast.Global) else scope.parent or scope
+            scope.elsewhere.update(dict.fromkeys(names, home))
         case ast.Delete(targets=targets):
             scope.deleted |= {item.id for item in targets if isinstance(item, ast.Name)}
         case _:
             _bind_assigned(program, node, scope, certain=certain)
+
+
+def _bind_captures(node: ast.Match, scope: Scope) -> None:
+    """A name in a pattern stands for the subject or a part of it."""
+    for part in (part for one in node.cases for part in ast.walk(one.pattern)):
+        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name is not None:
+            _put(scope, part.name, node.subject, scope, part.lineno, certain=False)
 
 
 def _bind_assigned(program: Program, node: ast.AST, scope: Scope, *, certain: bool) -> None:
@@ -227,6 +252,8 @@ def _bind_target(
     match target:
         case ast.Name(id=name):
             _put(scope, name, value, scope, target.lineno, certain=certain)
+            if scope.is_class:
+                program.attributes[name].append(Binding(value, scope, target.lineno, certain))
         case ast.Attribute(attr=name):
             program.attributes[name].append(Binding(value, scope, target.lineno, certain))
         case ast.Subscript(value=ast.Name(id=name)):

@@ -17,8 +17,10 @@ from harness_core.rewards.python_constants import (
     Constant,
     added,
     decoded,
+    formatted,
     joined,
     method_result,
+    path_joined,
     sliced,
 )
 from harness_core.rewards.python_scopes import (
@@ -29,8 +31,22 @@ from harness_core.rewards.python_scopes import (
     arguments_for,
     is_shadowed,
     read_program,
+    stand_ins,
 )
-from harness_core.rewards.python_symbols import COMPUTED, Symbol, canonical
+from harness_core.rewards.python_symbols import (
+    COMPUTED,
+    GET_ATTRIBUTE,
+    GETTER,
+    GETTERS,
+    IMPORTERS,
+    LOCATORS,
+    LOOK_UPS,
+    NAMESPACES,
+    PASS_ON,
+    RISKY_NAMESPACES,
+    Symbol,
+    canonical,
+)
 
 
 class TooComplexError(Exception):
@@ -49,11 +65,6 @@ Values = frozenset[Value]
 
 _MAX_LOOKS: Final = 1_000_000
 _MAX_DEPTH: Final = 60
-_IMPORTERS: Final = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
-_PASS_ON: Final = frozenset({"functools.partial", "list", "tuple", "dict", "set", "iter", "next"})
-_NAMESPACES: Final = frozenset({"globals", "locals", "vars"})
-_GETTERS: Final = frozenset({"operator.attrgetter", "operator.methodcaller"})
-_GETTER: Final = "operator.attrgetter:"
 
 
 class Reader:
@@ -114,6 +125,15 @@ class Reader:
             if isinstance(constant.value, str):
                 yield constant.value
 
+    def bound_to(self, name: ast.Name, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """The expressions that a name is bound to, where it is looked up."""
+        here: Scope | None = scope
+        while here is not None and name.id not in here.bindings:
+            here = here.parent
+        for binding in here.bindings[name.id] if here is not None else ():
+            if isinstance(binding.target, ast.expr):
+                yield binding.target, binding.scope
+
     def _constants(self, node: ast.expr, scope: Scope) -> list[Constant]:
         return [value for value in self.values(node, scope) if isinstance(value, Constant)]
 
@@ -134,7 +154,7 @@ class Reader:
             case ast.BinOp() | ast.JoinedStr():
                 yield from self._combined(node, scope)
             case _:
-                for part in _stand_ins(node):
+                for part in stand_ins(node):
                     yield from self.values(part, scope)
 
     def _combined(self, node: ast.BinOp | ast.JoinedStr, scope: Scope) -> Iterator[Value]:
@@ -152,6 +172,11 @@ class Reader:
                 for one, two in product(first, second):
                     if isinstance(one, Constant) and isinstance(two, Constant):
                         yield from added(one, two)
+            case ast.BinOp(left=left, op=ast.Mod(), right=right):
+                parts = right.elts if isinstance(right, ast.Tuple) else [right]
+                chosen = [self._constants(part, scope) for part in parts]
+                for template in self._constants(left, scope):
+                    yield from formatted(template, chosen)
             case ast.BinOp(left=left, op=ast.Div()):
                 # `Path(…) / "name"` is a path too.
                 yield from map(Symbol, self.paths(left, scope))
@@ -255,46 +280,60 @@ class Reader:
 
     def _called(self, path: str, node: ast.Call, scope: Scope) -> Iterator[Value]:
         arguments = node.args
-        if path == "getattr" and len(arguments) > 1:
-            for name in list(self.texts(arguments[1], scope)) or [COMPUTED]:
-                yield from self._attribute(arguments[0], name, scope)
-        elif path in _IMPORTERS and arguments:
+        if path in PASS_ON:
+            for part in (*arguments, *(keyword.value for keyword in node.keywords)):
+                yield from self.values(part, scope)
+        elif path in NAMESPACES:
+            yield from self.values(arguments[0], scope) if arguments else [Symbol("globals()")]
+        elif path in IMPORTERS and arguments:
             for name in list(self.texts(arguments[0], scope)) or [COMPUTED]:
                 whole = name if path == "importlib.import_module" else name.partition(".")[0]
                 yield Symbol(canonical(whole))
-        elif path in _NAMESPACES:
-            yield from self.values(arguments[0], scope) if arguments else [Symbol("globals()")]
-        elif path in _PASS_ON:
-            for part in (*arguments, *(keyword.value for keyword in node.keywords)):
-                yield from self.values(part, scope)
+        elif path == "os.path.join":
+            yield from path_joined([self._constants(part, scope) for part in arguments])
         else:
+            yield from self._chosen_by_name(path, arguments, scope)
             yield from self._made(path, arguments, scope)
+
+    def _chosen_by_name(
+        self, path: str, arguments: list[ast.expr], scope: Scope
+    ) -> Iterator[Value]:
+        """What functions find that are told a name: `getattr(os, "x")`, `sys.modules.get("x")`."""
+        owner, _, method = path.rpartition(".")
+        match arguments:
+            case [] if method in {"items", "values"} and owner in RISKY_NAMESPACES:
+                yield Symbol(f"{owner}.{COMPUTED}")
+            case [name] if path in LOCATORS:
+                for text in self.texts(name, scope):
+                    yield Symbol(canonical(text.replace(":", ".")))
+            case [base, name, *_] if path in GET_ATTRIBUTE:
+                for text in list(self.texts(name, scope)) or [COMPUTED]:
+                    yield from self._attribute(base, text, scope)
+            case [function, names, *start] if path in {"map", "functools.reduce"}:
+                yield from self._mapped(function, names, start, scope)
+            case [name, *_] if method in LOOK_UPS:
+                for text in self.texts(name, scope):
+                    yield from self._item(owner, text, scope)
+
+    def _mapped(
+        self, function: ast.expr, names: ast.expr, start: list[ast.expr], scope: Scope
+    ) -> Iterator[Value]:
+        """`map(__import__, names)` and `functools.reduce(getattr, names, start)`."""
+        functions = set(self.paths(function, scope))
+        for name in list(self.texts(names, scope)) or [COMPUTED]:
+            if functions & IMPORTERS:
+                yield Symbol(canonical(name))
+            elif "getattr" in functions and start:
+                yield from self._attribute(start[0], name, scope)
 
     def _made(self, path: str, arguments: list[ast.expr], scope: Scope) -> Iterator[Value]:
         """What calling something outside the program returns."""
-        if path in _GETTERS and arguments:
-            yield from (Symbol(f"{_GETTER}{name}") for name in self.texts(arguments[0], scope))
-        elif path.startswith(_GETTER) and arguments:
-            yield from self._attribute(arguments[0], path.removeprefix(_GETTER), scope)
+        if path in GETTERS and arguments:
+            yield from (Symbol(f"{GETTER}{name}") for name in self.texts(arguments[0], scope))
+        elif path.startswith(GETTER) and arguments:
+            yield from self._attribute(arguments[0], path.removeprefix(GETTER), scope)
         else:
             yield Symbol(f"{path}()")
             for argument in arguments[:1]:
                 for constant in self._constants(argument, scope):
                     yield from decoded(path, constant)
-
-
-def _stand_ins(node: ast.expr) -> Iterator[ast.expr]:
-    """Expressions that this one may turn out to be, or hold."""
-    match node:
-        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
-            yield from parts
-        case ast.Dict(values=parts) | ast.BoolOp(values=parts):
-            yield from parts
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from (body, orelse)
-        case ast.NamedExpr(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
-            yield inner
-        case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
-            yield inner
-        case _:
-            pass

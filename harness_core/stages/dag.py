@@ -24,6 +24,9 @@ VERDICT: Final = "data/reports/verdict.json"
 HTML_REPORT: Final = "data/reports/report.html"
 PLOTS: Final = "data/reports/plots"
 LAST_RUN: Final = "data/reports/last_run.json"
+AUDIT_TABLE: Final = "data/reports/audit_table.json"
+POLICY: Final = "policy.yaml"
+"""The tool policy: written by hand, like `params.yaml`, and no output of any stage."""
 
 _INTERIM: Final = (TRAJECTORIES, STEPS, TASKS)
 
@@ -43,6 +46,8 @@ class StageSpec:
     metrics: tuple[str, ...] = ()
     """Small JSON outputs that DVC shows and does not cache."""
     plots: tuple[str, ...] = ()
+    verb: str | None = None
+    """What follows `harness` on the command line, where it is not the name of the stage."""
     registry_state: tuple[str, ...] = ()
     """Inputs that the registry owns: they count for freshness, but DVC does not track them."""
 
@@ -59,10 +64,17 @@ STAGES: Final[Mapping[str, StageSpec]] = {
         deps=_INTERIM, outs=(), params=("validation",), metrics=(report_path("validate"),)
     ),
     "rewards": StageSpec(
-        deps=(*_INTERIM, report_path("validate")),
+        deps=(*_INTERIM, report_path("validate"), POLICY),
         outs=(REWARDS,),
         params=("rewards", "sandbox"),
         metrics=(report_path("rewards"),),
+    ),
+    "audit": StageSpec(
+        deps=(TASKS, report_path("rewards")),
+        outs=(AUDIT_TABLE,),
+        params=("rewards", "sandbox"),
+        metrics=(report_path("audit"),),
+        verb="audit rewards",
     ),
     "transitions": StageSpec(
         deps=(*_INTERIM, REWARDS),
@@ -77,7 +89,7 @@ STAGES: Final[Mapping[str, StageSpec]] = {
         metrics=(report_path("features"),),
     ),
     "train": StageSpec(
-        deps=(TRANSITIONS, CANDIDATES, FEATURES),
+        deps=(TRANSITIONS, CANDIDATES, FEATURES, POLICY, report_path("audit")),
         outs=(CANDIDATE_MODEL, FOLD_MODELS),
         params=("train", "rewards", "controller"),
         metrics=(report_path("train"),),

@@ -95,13 +95,9 @@ def _disk(workspace: Workspace) -> Finding:
 
 
 def _isolation(params: Params) -> Finding:
-    from harness_core.sandbox.api import open_sandbox  # noqa: PLC0415  # starts processes
+    from harness_core.sandbox.api import describe  # noqa: PLC0415  # starts processes
 
-    def layers() -> str:
-        with open_sandbox(params.sandbox) as sandbox:
-            return "layers that hold: " + (", ".join(sandbox.layers) or "none")
-
-    return _attempt("isolation", layers)
+    return _attempt("isolation", lambda: describe(params.sandbox))
 
 
 def _encoder(params: Params) -> Finding:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from harness_core.params import Params
 from harness_core.records import Section
+from harness_core.stages.audit_guard import refuse_unaudited
 from harness_core.stages.dag import STAGES, StageSpec, Workspace, report_path
 from harness_core.stages.report import StageReport
 from harness_core.tables import combine_digests, tree_digest
@@ -28,6 +29,7 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Params], tuple[Section, ...]]]] = {
     "ingest": lambda p: (p.ingest,),
     "validate": lambda p: (p.validation,),
     "rewards": lambda p: (p.rewards, p.sandbox),
+    "audit": lambda p: (p.rewards, p.sandbox),
     "transitions": lambda p: (p.transitions,),
     "features": lambda p: (p.features, p.sandbox),
     "train": lambda p: (p.train, p.rewards, p.controller),
@@ -46,6 +48,9 @@ def execute(
         params: the whole of the parameters; the stage receives its own sections only.
         workspace: where it reads and writes.
         force: run even if nothing has changed.
+
+    Raises:
+        AuditFailed: a model was to be trained on rewards that did not pass their audit.
     """
     lock = workspace.root / ".harness" / "stage.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +60,8 @@ def execute(
         if done is not None:
             _LOG.info("%s: nothing has changed", stage)
             return done
+        if stage == "train":
+            refuse_unaudited(params.rewards, workspace)
         _LOG.info("%s: running", stage)
         report_file = workspace.path(report_path(stage))
         report_file.unlink(missing_ok=True)

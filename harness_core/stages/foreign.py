@@ -14,10 +14,11 @@ from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import SandboxRunner, run_limits
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
-from harness_core.stages.dag import Workspace
+from harness_core.stages.dag import POLICY, Workspace
 from harness_core.stages.execute import execute
 from harness_core.stages.score import model_folder
 from harness_core.stages.sources import land_source
+from harness_core.tables import publish_bytes
 
 
 def evaluate_foreign(
@@ -36,6 +37,7 @@ def evaluate_foreign(
         workspace.root / ".harness" / "evaluate" / names[:16], shared_cache=workspace.cache
     )
     landed = [land_source(path, name, scratch) for path, name in sources]
+    publish_bytes(scratch.path(POLICY), workspace.path(POLICY).read_bytes())
     ingest = params.ingest.model_copy(update={"sources": tuple(landed)})
     local = params.model_copy(update={"ingest": ingest})
     for stage in ("ingest", "validate", "rewards", "transitions"):

@@ -1,4 +1,4 @@
-"""A working folder of its own: its `params.yaml`, its `dvc.yaml`, and what DVC has locked."""
+"""A working folder of its own: its parameters, tool policy and `dvc.yaml`, and what DVC locked."""
 
 from importlib import resources
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness_core.stages.dag import RAW, STAGES, StageSpec, Workspace
+from harness_core.stages.dag import POLICY, RAW, STAGES, StageSpec, Workspace
 from harness_core.tables import publish_bytes
 
 PARAMS: Final = "params.yaml"
@@ -23,9 +23,9 @@ def prepare_project(root: Path, *, with_sample: bool = True) -> Workspace:
     """
     workspace = Workspace(root.resolve())
     workspace.root.mkdir(parents=True, exist_ok=True)
-    params = workspace.path(PARAMS)
-    if not params.exists():
-        publish_bytes(params, default_params())
+    for name in (PARAMS, POLICY):
+        if not workspace.path(name).exists():
+            publish_bytes(workspace.path(name), shipped(name))
     pipeline = workspace.path(PIPELINE)
     if not pipeline.exists():
         document = pipeline_document(with_sample=with_sample)
@@ -34,13 +34,13 @@ def prepare_project(root: Path, *, with_sample: bool = True) -> Workspace:
     return workspace
 
 
-def default_params() -> bytes:
-    """The `params.yaml` that ships with the library."""
-    packaged = resources.files("harness_core.stages").joinpath(PARAMS)
+def shipped(name: str) -> bytes:
+    """The `params.yaml` or `policy.yaml` that ships with the library."""
+    packaged = resources.files("harness_core.stages").joinpath(name)
     if packaged.is_file():
         return packaged.read_bytes()
     # In a checkout the file stands where people look for it, and the wheel copies it in.
-    return (Path(__file__).parents[2] / PARAMS).read_bytes()
+    return (Path(__file__).parents[2] / name).read_bytes()
 
 
 def locked_digests(workspace: Workspace) -> dict[str, str]:
@@ -69,7 +69,7 @@ def pipeline_document(*, with_sample: bool = True) -> dict[str, Any]:
 
 
 def _stage(name: str, spec: StageSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {"cmd": f"harness {name}"}
+    entry: dict[str, Any] = {"cmd": f"harness {spec.verb or name}"}
     if spec.deps:
         entry["deps"] = list(spec.deps)
     entry["params"] = list(spec.params)

@@ -21,6 +21,7 @@ from harness_core.registry.config import RegistryConfig
 from harness_core.registry.lineage import log_run
 from harness_core.registry.promotion import publish
 from harness_core.registry.runs import RunContext
+from harness_core.registry.side_runs import SideRun, log_side_run
 from harness_core.registry.store import MlflowStore, initialise_store
 from harness_core.registry.versions import CHAMPION, MODEL_DIGEST
 from harness_core.stages.dag import CANDIDATE_MODEL, CHAMPION_MODEL, EVALUATION, VERDICT, Workspace
@@ -98,6 +99,16 @@ def run(registry: RegistryConfig, workspace: Workspace, *, run_context: RunConte
             "tracking_uri": store.tracking_uri,
         },
     )
+
+
+def record_side_run(
+    registry: RegistryConfig, workspace: Workspace, side_run: SideRun
+) -> dict[str, str]:
+    """Record a run that registers nothing; return its id and where it is shown."""
+    store = initialise_store(workspace.path(STORE))
+    with store.publishing():
+        run_id = log_side_run(_tracker(store, registry), side_run)
+    return {"run_id": run_id, "run_url": run_url(workspace, run_id)}
 
 
 def fetch_champion(

@@ -55,7 +55,7 @@ def run_with(rewards: RewardConfig, opened: OpenJudge, workspace: dag.Workspace)
         visible=graded.visible,
         hidden=graded.hidden,
         clean=clean_programs(requests.programs),
-        policy=load_policy(workspace.path(rewards.policy)),
+        policy=load_policy(workspace.path(dag.POLICY)),
         quarantined=graded.quarantined,
     )
     table = _table(workspace, tasks, facts, rewards)

@@ -38,7 +38,7 @@ from harness_core.stages.report import StageReport
 from harness_core.tables import combine_digests, file_digest
 
 _TABLES: Final = (TRAJECTORIES, STEPS, TASKS, REWARDS, TRANSITIONS, CANDIDATES)
-_PREFIXES: Final = {"train": "train", "evaluate": "eval", "compare": "gate"}
+_PREFIXES: Final = {"audit": "audit", "train": "train", "evaluate": "eval", "compare": "gate"}
 """First part of a stage's metrics; all others are `data`."""
 
 

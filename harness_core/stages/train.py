@@ -2,38 +2,45 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
-import numpy as np
 from pydantic import ValidationError
 
-from harness_core.controller.combination import Combination, fit_combination
+from harness_core.controller.combination import Combination
 from harness_core.controller.config import ControllerConfig
-from harness_core.controller.manifest import ModelManifest, file_digests, write_manifest
-from harness_core.controller.scoring import attempt_logits
+from harness_core.controller.manifest import (
+    POLICY_FILE,
+    ModelManifest,
+    file_digests,
+    write_manifest,
+)
 from harness_core.errors import NoDataError
-from harness_core.features.batch import DecisionGroup, Floats, TransitionArrays
+from harness_core.evaluation.bootstrap import Bootstrap
+from harness_core.evaluation.crossfit import CrossFit as JudgedCrossFit
+from harness_core.evaluation.out_of_fold import OutOfFold, network_spec
+from harness_core.evaluation.over_optimisation import OverOptimisation, over_optimisation
+from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.features.load import load_groups, load_transitions
-from harness_core.features.set_relative import SET_RELATIVE, set_relative
+from harness_core.features.set_relative import set_relative
 from harness_core.features.table import FeatureSchema
-from harness_core.learners.checkpoint import Critic, save_critic
+from harness_core.learners.checkpoint import save_critic
 from harness_core.learners.checks import Check
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.crossfit import CrossFit, cross_fit
-from harness_core.learners.networks import NetworkSpec
 from harness_core.learners.trainer import Fitted
 from harness_core.rewards.config import RewardConfig
 from harness_core.rewards.table import COMPONENTS
+from harness_core.rewards.tool_policy import load_policy
 from harness_core.stages.dag import (
     CANDIDATE_MODEL,
     CANDIDATES,
     FEATURES,
     FOLD_MODELS,
+    POLICY,
     TRANSITIONS,
     Workspace,
 )
@@ -44,8 +51,10 @@ from harness_core.trajectories.vocabulary import GroupKind, Split
 COMBINATION: Final = "combination.json"
 PIPELINE: Final = "pipeline"
 
-_N_DRAWS: Final = 2
-"""Random subsets of each size that stage two is fitted on, besides the whole group."""
+_N_SUBSETS: Final = 8
+"""Random subsets of each K and task that `k_max` is measured on."""
+_N_RESAMPLES: Final = 2000
+_CONFIDENCE: Final = 0.95
 
 
 def run(
@@ -55,25 +64,30 @@ def run(
 
     Raises:
         NoDataError: there is no development task, or all its attempts have the same outcome.
+        ParameterError: the tool policy, which is pinned in the model, cannot be used.
     """
+    policy = workspace.path(POLICY)
+    load_policy(policy)  # refused before any training
     groups = [group for group in load_groups(workspace) if group.split is not Split.TEST]
     if not groups:
         raise NoDataError("no decision group outside the frozen test slice; import more tasks")
     arrays = _development(load_transitions(workspace))
-    spec = _network_spec(groups, train, rewards)
+    spec = network_spec(groups, train, rewards.weights.model_dump())
     checkpoints = _checkpoint_folder(train, rewards, workspace)
     fits = cross_fit(
         groups, arrays, spec, train, set_relative=set_relative, checkpoints=checkpoints
     )
-    scored = _ScoredGroups(groups, fits, train)
+    scored = OutOfFold(groups, fits.folds, train)
+    chart = _over_optimisation(scored.judged(), groups, train)
     with _published(workspace.path(FOLD_MODELS)) as folder:
         for fold, fitted in enumerate(fits.folds):
             save_critic(folder / str(fold), fitted.network)
-            _write_combination(folder / str(fold), scored.combination(without_fold=fold))
+            _write_combination(folder / str(fold), scored.combination(fold))
     with _published(workspace.path(CANDIDATE_MODEL)) as folder:
         save_critic(folder, fits.final.network)
         shutil.copytree(workspace.path(FEATURES) / PIPELINE, folder / PIPELINE)
-        combination = scored.combination(without_fold=None)
+        shutil.copyfile(policy, folder / POLICY_FILE)
+        combination = scored.combination(None)
         schema = _read_schema(workspace.path(FEATURES) / "schema.json")
         manifest = ModelManifest(
             learner=train.learner,
@@ -83,70 +97,36 @@ def run(
             encoders=schema.encoders,
             combination=combination,
             controller=controller,
-            k_max=max(group.size for group in groups),
+            k_max=chart.k_max,
             development_tasks=tuple(sorted({group.task_id for group in groups})),
             files=file_digests(folder),
         )
         write_manifest(folder, manifest)
     shutil.rmtree(checkpoints, ignore_errors=True)
-    return StageReport(stage="train", figures=_figures(groups, arrays, fits, combination, train))
+    figures = _figures(groups, arrays, fits, combination, train)
+    figures["over_optimisation"] = chart.figures()
+    return StageReport(stage="train", figures=figures)
 
 
-class _ScoredGroups:
-    """Subsets of development attempts with logits of the model that never saw their task."""
+def _over_optimisation(
+    judged: JudgedCrossFit, groups: Sequence[DecisionGroup], train: TrainConfig
+) -> OverOptimisation:
+    """How far the score may be trusted to choose, on tasks that the models of the folds never saw.
 
-    def __init__(self, groups: Sequence[DecisionGroup], fits: CrossFit, train: TrainConfig) -> None:
-        critics = [Critic(fitted.network) for fitted in fits.folds]
-        self._seed = train.seed
-        self._groups = [
-            subset
-            for group in groups
-            if group.kind is GroupKind.ATTEMPT
-            for subset in _subsets(group, train.group_sizes, seed=train.seed)
-        ]
-        self._logits: list[Floats] = [
-            attempt_logits(critics[group.fold], group) for group in self._groups
-        ]
-
-    def combination(self, *, without_fold: int | None) -> Combination:
-        """Stage two fitted on all folds but one."""
-        chosen = [i for i, group in enumerate(self._groups) if group.fold != without_fold]
-        return fit_combination(
-            [self._groups[i] for i in chosen],
-            [self._logits[i] for i in chosen],
-            # Sizes are drawn here, since set-relative features, and so logits, depend on them.
-            group_sizes=(),
-            seed=self._seed,
-        )
-
-
-def _subsets(group: DecisionGroup, sizes: Iterable[int], *, seed: int) -> Iterator[DecisionGroup]:
-    rng = np.random.default_rng([seed, crc32(group.group_id.encode())])
-    for size in sizes:
-        if size < group.size:
-            for _ in range(_N_DRAWS):
-                yield group.take(np.sort(rng.choice(group.size, size=size, replace=False)))
-    yield group
+    Resampling has settings of its own: another confidence of the report must not train anew.
+    """
+    return over_optimisation(
+        judged,
+        groups,
+        n_subsets=_N_SUBSETS,
+        bootstrap=Bootstrap(n_resamples=_N_RESAMPLES, confidence=_CONFIDENCE, seed=train.seed),
+    )
 
 
 def _development(arrays: TransitionArrays) -> TransitionArrays:
     inside = arrays.split != Split.TEST
     fields = {name: getattr(arrays, name)[inside] for name in TransitionArrays.__slots__}
     return TransitionArrays(**fields)
-
-
-def _network_spec(
-    groups: Sequence[DecisionGroup], train: TrainConfig, rewards: RewardConfig
-) -> NetworkSpec:
-    return NetworkSpec(
-        n_state=groups[0].after.shape[1],
-        n_action=groups[0].action.shape[1],
-        n_relative=len(SET_RELATIVE),
-        hidden_sizes=train.hidden_sizes,
-        n_members=train.n_members,
-        components=COMPONENTS,
-        weights=tuple(getattr(rewards.weights, name) for name in COMPONENTS),
-    )
 
 
 def _checkpoint_folder(train: TrainConfig, rewards: RewardConfig, workspace: Workspace) -> Path:

@@ -11,6 +11,7 @@ from harness_core.controller.manifest import ModelManifest
 from harness_core.errors import FingerprintMismatch, ParameterError
 from harness_core.features.batch import Floats
 from harness_core.features.pipeline import FeaturePipeline
+from harness_core.rewards.tool_policy import PolicyRule, ToolPolicy
 from tests.features.world import make_config, make_world
 
 COMPONENTS = ("all_tests", "outcome", "excess_lines")
@@ -46,7 +47,31 @@ def pipeline() -> FeaturePipeline:
     return FeaturePipeline.fit(make_world().tables(), make_config())
 
 
-def _controller(pipeline: FeaturePipeline, critic: ScriptedCritic, **settings: Any) -> Controller:
+POLICY = ToolPolicy(
+    version=1,
+    default="allow",
+    rules=(
+        PolicyRule(id="no-deletes", tool=("delete_*",), effect="deny"),
+        PolicyRule(id="money", tool=("*refund*",), effect="needs_review", reason="moves money"),
+    ),
+)
+TOOLS = {"description": "Help the customer.", "language": "tools"}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {
+        "text": name,
+        "kind": "tool_call",
+        "arguments": {"name": name, "arguments": arguments},
+    }
+
+
+def _controller(
+    pipeline: FeaturePipeline,
+    critic: ScriptedCritic,
+    policy: ToolPolicy = POLICY,
+    **settings: Any,
+) -> Controller:
     defaults = {"min_success_probability": 0.0, "fallback": "first", "exploration": 0.0}
     manifest = ModelManifest(
         learner="iql",
@@ -60,7 +85,7 @@ def _controller(pipeline: FeaturePipeline, critic: ScriptedCritic, **settings: A
         development_tasks=("a",),
         files={},
     )
-    return Controller(manifest=manifest, critic=critic, pipeline=pipeline)
+    return Controller(manifest=manifest, critic=critic, pipeline=pipeline, policy=policy)
 
 
 def test_the_highest_score_is_chosen(pipeline):
@@ -129,8 +154,40 @@ def test_exploration_keeps_its_propensity(pipeline):
     assert {d.chosen_index for d in decisions} == {0, 1}
 
 
+def test_a_decision_among_more_candidates_than_k_max_says_so_and_leaves_nobody_out(pipeline):
+    controller = _controller(pipeline, ScriptedCritic())
+    assert not controller.select(STATE, [GOOD] * 8).beyond_k_max
+    decision = controller.select(STATE, [GOOD] * 9)
+    assert decision.beyond_k_max
+    assert decision.chosen_index == 8
+    # What the hard filter takes out was never chosen from.
+    assert not controller.select(STATE, [BAD, *[GOOD] * 8]).beyond_k_max
+
+
 def test_another_pipeline_than_that_of_training_is_refused(pipeline):
     controller = _controller(pipeline, ScriptedCritic())
     manifest = controller.manifest.model_copy(update={"feature_fingerprint": "0" * 64})
     with pytest.raises(FingerprintMismatch, match="0000"):
         Controller(manifest=manifest, critic=ScriptedCritic(), pipeline=pipeline)
+
+
+def test_a_call_that_the_policy_denies_is_never_chosen(pipeline):
+    decision = _controller(pipeline, ScriptedCritic()).select(
+        TOOLS, [call("find_user", id=1), call("delete_user", id=1)]
+    )
+    assert decision.chosen_index == 0
+    assert [(item.index, item.rules) for item in decision.filtered] == [(1, ("policy:no-deletes",))]
+    assert not decision.review
+
+
+def test_a_choice_that_needs_review_says_so_and_stays_the_choice(pipeline):
+    controller = _controller(pipeline, ScriptedCritic())
+    decision = controller.select(TOOLS, [call("find_user", id=1), call("refund", amount=9)])
+    assert decision.chosen_index == 1
+    assert decision.review
+    assert [(item.index, item.rules) for item in decision.needs_review] == [(1, ("policy:money",))]
+    assert decision.scores[1] is not None
+    other = controller.select(TOOLS, [call("refund", amount=9), call("find_user", id=1)])
+    assert other.chosen_index == 1
+    assert other.needs_review
+    assert not other.review

@@ -54,7 +54,7 @@ def test_evaluation_json_keeps_its_contract(critic, evaluation, many_groups):
     for name in (
         "within_task_auc", "steps_auc", "steps_auc_warning", "dangerous_before",
         "dangerous_after", "tokens", "variance", "by_source", "step_groups",
-        "running_attempts", "calibration", "warnings",
+        "running_attempts", "calibration", "over_optimisation", "warnings",
     ):  # fmt: skip
         assert name in result
     assert json.loads(json.dumps(result, allow_nan=False)) == result

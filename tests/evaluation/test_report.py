@@ -108,8 +108,8 @@ def test_curves_are_written_as_csv_too(judged_logs, tmp_path):
     report, _ = judged_logs
     write_plots(report, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "k_curve.csv", "differences.csv", "calibration.csv",
-        "k_curve.png", "differences.png", "calibration.png",
+        "k_curve.csv", "differences.csv", "calibration.csv", "over_optimisation.csv",
+        "k_curve.png", "differences.png", "calibration.png", "over_optimisation.png",
     }  # fmt: skip
     rows = list(csv.DictReader(io.StringIO((tmp_path / "k_curve.csv").read_text())))
     controller = {row["k"]: float(row["success"]) for row in rows if row["selector"] == "selected"}

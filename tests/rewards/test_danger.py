@@ -335,6 +335,13 @@ def test_only_code_is_judged() -> None:
         "\0import os",
         "x" * 1_000_000,
         "import os" + "\n" * 300_000 + "os.system('ls')",
+        "'\\" * 90_000,
+        "a|" * 90_000,
+        "$(" * 60_000,
+        "echo x >> f; sh f; " * 3_000,
+        "while true; do a & " * 9_000,
+        "DELETE FROM t WHERE " + "a = b OR " * 15_000,
+        "THEN DELETE FROM t " * 9_000,
     ],
 )
 def test_a_hostile_text_takes_no_more_than_seconds(text: str) -> None:
@@ -346,6 +353,9 @@ def test_a_hostile_text_takes_no_more_than_seconds(text: str) -> None:
 
 def test_what_cannot_be_looked_through_is_not_let_through() -> None:
     assert python("import os\n" + "#" * 300_000 + "\nos.system('ls')") == ("py-unreadable",)
+    assert shell("ls " + "x" * 300_000) == ("shell-unreadable",)
+    assert "shell-unreadable" in shell("echo x >> f; sh f; " * 2_000)
+    assert sql("SELECT " + "x" * 300_000) == ("sql-unreadable",)
 
 
 @settings(max_examples=50, deadline=None)

@@ -8,12 +8,15 @@ from harness_core.errors import ModelError, NoDataError
 from harness_core.stages import compare, evaluate
 from harness_core.stages.dag import (
     CANDIDATE_MODEL,
+    CANDIDATES,
     CHAMPION_MODEL,
     EVALUATION,
     HTML_REPORT,
     VERDICT,
     Workspace,
 )
+from harness_core.tables import read_table, write_table
+from harness_core.transitions.table import CANDIDATES as CANDIDATE_ROWS
 from tests.features.world import make_config
 from tests.stages.small_run import finished_run, write_model
 
@@ -57,6 +60,15 @@ def test_without_a_champion_the_behaviour_policy_is_the_reference(run, workspace
     assert verdict["n_tasks"] > 0
     assert report.figures["summary"] == verdict["summary"]
     assert {"name", "passed", "sentence"} == set(verdict["rules"][0])
+
+
+def test_labels_won_without_isolation_are_never_promoted(run, workspace):
+    path = workspace.path(CANDIDATES)
+    rows = [{**row, "trusted": False} for row in read_table(path, CANDIDATE_ROWS).to_pylist()]
+    write_table(path, rows, CANDIDATE_ROWS)
+    _, verdict = run()
+    assert verdict["verdict"] == "keep"
+    assert any("without isolation" in reason for reason in verdict["reasons"])
 
 
 def test_a_champion_is_no_worse_than_itself(run, workspace):

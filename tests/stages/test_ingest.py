@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from harness_core.errors import ImportFormatError, NoDataError, ParameterError
+from harness_core.importers.catalogue import IMPORTERS
 from harness_core.importers.config import IngestConfig
 from harness_core.importers.landing import land
 from harness_core.importers.rejects import Reject
@@ -118,11 +119,13 @@ def test_all_formats_together_twice_give_equal_bytes(workspace, config):
     for folder in sorted(GOLDEN.iterdir()):
         if (folder / "logs").is_dir():
             land(folder / "logs", "auto", name=folder.name, workspace=workspace)
-    first = ingest.run(config, workspace)
+    lenient = config.model_copy(update={"max_reject_rate": 1.0})
+    first = ingest.run(lenient, workspace)
     digest = tree_digest(workspace.root)
-    assert len(first.figures["sources"]) == 7
-    assert first.figures["n_rejected"] == 0
-    assert ingest.run(config, workspace) == first
+    assert len(first.figures["sources"]) == len(IMPORTERS)
+    # One golden log holds a record that no task belongs to.
+    assert first.figures["n_rejected"] == 1
+    assert ingest.run(lenient, workspace) == first
     assert tree_digest(workspace.root) == digest
 
 

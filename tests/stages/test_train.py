@@ -8,14 +8,16 @@ import pytest
 
 from harness_core.controller.combination import Combination
 from harness_core.controller.manifest import read_manifest
-from harness_core.errors import NoDataError
+from harness_core.errors import NoDataError, ParameterError
+from harness_core.evaluation import out_of_fold
 from harness_core.features.batch import DecisionGroup, GroupSignals, TransitionArrays
 from harness_core.features.set_relative import SET_RELATIVE
 from harness_core.features.table import FeatureSchema
 from harness_core.learners.checkpoint import load_critic
 from harness_core.rewards.table import COMPONENTS
 from harness_core.stages import train as stage
-from harness_core.stages.dag import CANDIDATE_MODEL, FEATURES, FOLD_MODELS, Workspace
+from harness_core.stages.dag import CANDIDATE_MODEL, FEATURES, FOLD_MODELS, POLICY, Workspace
+from harness_core.stages.project import shipped
 from harness_core.tables import tree_digest
 from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Split
 
@@ -56,6 +58,7 @@ def _workspace(root: Path, monkeypatch, *, success=None) -> Workspace:
         fingerprint="f" * 64,
     )
     (workspace.path(FEATURES) / "schema.json").write_text(schema.model_dump_json())
+    workspace.path(POLICY).write_bytes(shipped(POLICY))
     groups, arrays = _world(success)
     # Reading feature tables has its own tests; here only what is done with them counts.
     monkeypatch.setattr(stage, "load_groups", lambda _: groups)
@@ -136,6 +139,7 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
     assert set(manifest.files) == {
         "network.json",
         "weights.safetensors",
+        "policy.yaml",
         "pipeline/pipeline.json",
     }
     assert load_critic(folder).expected.components == COMPONENTS
@@ -145,6 +149,9 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
         Combination.model_validate_json((fold / "combination.json").read_bytes())
         load_critic(fold)
     assert report.figures["n_attempt_groups"] == 9
+    chart = report.figures["over_optimisation"]
+    assert chart["k_max"] == manifest.k_max
+    assert {size: row["n_tasks"] for size, row in chart["k"].items()} == {"1": 9, "2": 9, "4": 9}
     assert len(report.figures["folds"]) == N_FOLDS
     json.dumps(report.figures, allow_nan=False)
 
@@ -156,6 +163,13 @@ def test_two_runs_give_the_same_bytes(tmp_path, params, config, monkeypatch) -> 
         report = stage.run(config, params.rewards, params.controller, workspace)
         digests.add((tree_digest(workspace.path("data/models")), report.model_dump_json()))
     assert len(digests) == 1
+
+
+def test_a_tool_policy_that_cannot_be_used_stops_before_training(workspace, params, config) -> None:
+    workspace.path(POLICY).write_text("version: 1\ndefault: perhaps\nrules: []\n")
+    with pytest.raises(ParameterError, match=r"policy\.yaml: line 2: default"):
+        stage.run(config, params.rewards, params.controller, workspace)
+    assert not workspace.path(CANDIDATE_MODEL).exists()
 
 
 def test_an_earlier_model_is_replaced_and_nothing_else_is_left(workspace, params, config) -> None:
@@ -181,7 +195,7 @@ def test_a_killed_run_resumes_from_its_finished_models(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "fit_combination", die)
+        patch.setattr(out_of_fold, "fit_combination", die)
         with pytest.raises(KeyboardInterrupt):
             stage.run(config, params.rewards, params.controller, workspace)
     kept = sorted(path.name for path in workspace.root.glob(".harness/training/*/*"))

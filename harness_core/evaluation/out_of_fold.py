@@ -1,0 +1,94 @@
+"""The models of one training, each judging what it never saw, with its second stage.
+
+The second stage of fold f is fitted on the other folds, on logits of the models that never saw
+them: nothing that judges a task has learnt from it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+
+from harness_core.controller.combination import Combination, fit_combination
+from harness_core.controller.scoring import attempt_logits
+from harness_core.evaluation.crossfit import CrossFit, Model
+from harness_core.features.batch import DecisionGroup, Floats
+from harness_core.features.set_relative import SET_RELATIVE
+from harness_core.learners.checkpoint import Critic
+from harness_core.learners.config import TrainConfig
+from harness_core.learners.networks import NetworkSpec
+from harness_core.learners.trainer import Fitted
+from harness_core.rewards.table import COMPONENTS
+from harness_core.trajectories.vocabulary import GroupKind
+
+_N_DRAWS: Final = 2
+"""Random subsets of each size that stage two is fitted on, besides the whole group."""
+
+
+def network_spec(
+    groups: Sequence[DecisionGroup], train: TrainConfig, weights: Mapping[str, float]
+) -> NetworkSpec:
+    """Shapes and weights of the networks that learn from these groups."""
+    return NetworkSpec(
+        n_state=groups[0].after.shape[1],
+        n_action=groups[0].action.shape[1],
+        n_relative=len(SET_RELATIVE),
+        hidden_sizes=train.hidden_sizes,
+        n_members=train.n_members,
+        components=COMPONENTS,
+        weights=tuple(weights[name] for name in COMPONENTS),
+    )
+
+
+class OutOfFold:
+    """Development groups with the logits of the models that never saw their tasks."""
+
+    def __init__(
+        self, groups: Sequence[DecisionGroup], folds: Sequence[Fitted], train: TrainConfig
+    ) -> None:
+        self._critics = [Critic(fitted.network) for fitted in folds]
+        self._seed = train.seed
+        self._groups = [
+            subset
+            for group in groups
+            if group.kind is GroupKind.ATTEMPT
+            for subset in _subsets(group, train.group_sizes, seed=train.seed)
+        ]
+        self._logits: list[Floats] = [
+            attempt_logits(self._critics[group.fold], group) for group in self._groups
+        ]
+        self.combination = cache(self._combination)
+
+    def models(self) -> dict[int, Model]:
+        """One model a fold, which may judge the tasks of that fold."""
+        return {
+            fold: Model(critic=critic, combination=self.combination(fold))
+            for fold, critic in enumerate(self._critics)
+        }
+
+    def judged(self) -> CrossFit:
+        """Every development task judged by the model of its fold; there is no final model."""
+        models = self.models()
+        return CrossFit(final=models[0], folds=models)
+
+    def _combination(self, without_fold: int | None) -> Combination:
+        """Stage two fitted on all folds but one."""
+        chosen = [i for i, group in enumerate(self._groups) if group.fold != without_fold]
+        return fit_combination(
+            [self._groups[i] for i in chosen],
+            [self._logits[i] for i in chosen],
+            # Sizes are drawn here, since set-relative features, and so logits, depend on them.
+            group_sizes=(),
+            seed=self._seed,
+        )
+
+
+def _subsets(group: DecisionGroup, sizes: Iterable[int], *, seed: int) -> Iterator[DecisionGroup]:
+    rng = np.random.default_rng([seed, crc32(group.group_id.encode())])
+    for size in sizes:
+        if size < group.size:
+            for _ in range(_N_DRAWS):
+                yield group.take(np.sort(rng.choice(group.size, size=size, replace=False)))
+    yield group
