@@ -8,6 +8,7 @@ from harness_core.rewards.canaries import canaries, refuse_if_fooled
 from harness_core.rewards.config import RewardConfig
 from harness_core.rewards.flakiness import flaky_checks, n_repeated
 from harness_core.rewards.grading import GradeRequest, Judge, Requests, grade
+from harness_core.rewards.references import Checks, refuted_checks, without_refuted
 from harness_core.sandbox.result import Evidence, Verdict
 
 
@@ -18,6 +19,8 @@ class Graded:
     visible: Mapping[GradeRequest, Verdict] = field(default_factory=dict)
     hidden: Mapping[GradeRequest, Verdict] = field(default_factory=dict)
     quarantined: frozenset[tuple[str, ...]] = frozenset()
+    refuted: Mapping[Checks, frozenset[int]] = field(default_factory=dict)
+    """Checks that the task's own reference fails, so that they grade nobody."""
     layers: tuple[str, ...] = ()
     trusted: bool = True
     n_canaries: int = 0
@@ -33,6 +36,7 @@ class Graded:
             "n_graded_visible": len(self.visible),
             "n_tampered": sum(verdict.tampered for verdict in verdicts),
             "n_stateful": sum(verdict.stateful for verdict in verdicts),
+            "n_refuted_checks": sum(map(len, self.refuted.values())),
             "n_canaries": self.n_canaries,
             "n_graded_twice": self.n_graded_twice,
             "evidence": {
@@ -55,12 +59,17 @@ def judge_batch(requests: Requests, judge: Judge, config: RewardConfig) -> Grade
     for wanted in planted:
         refuse_if_fooled(wanted[::2], judge)
     visible, hidden = (grade(batch, judge) for batch in batches)
+    known = {**visible, **hidden}
+    missing = grade([item for item in requests.references if item not in known], judge)
+    known |= missing
+    refuted = refuted_checks({item: known[item] for item in requests.references})
     for wanted in planted:
         refuse_if_fooled(wanted[1::2], judge)
     flaky = [
         flaky_checks(verdicts, judge, repeat_share=config.repeat_share)
         for verdicts in (visible, hidden)
     ]
+    visible, hidden = (without_refuted(verdicts, refuted) for verdicts in (visible, hidden))
     if not config.accept_in_box:
         visible, hidden = (
             {request: verdict.without_in_box() for request, verdict in verdicts.items()}
@@ -70,6 +79,7 @@ def judge_batch(requests: Requests, judge: Judge, config: RewardConfig) -> Grade
         visible=visible,
         hidden=hidden,
         quarantined=frozenset().union(*flaky),
+        refuted=refuted,
         layers=tuple(judge.layers),
         trusted=judge.trusted,
         n_canaries=sum(map(len, planted)),

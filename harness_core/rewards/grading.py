@@ -51,11 +51,21 @@ class Requests:
 
     visible: dict[GradeRequest, None] = field(default_factory=dict)
     hidden: dict[GradeRequest, None] = field(default_factory=dict)
+    references: dict[GradeRequest, None] = field(default_factory=dict)
+    """The tasks' own solutions on the same lists of checks."""
     programs: dict[str, None] = field(default_factory=dict)
     """All Python programs, for the linter."""
 
+    @property
+    def n_different(self) -> int:
+        """Number of different requests."""
+        return len({**self.visible, **self.hidden, **self.references})
+
     def add(self, trajectory: Trajectory, task: TaskSpec) -> None:
         """Add what one trajectory needs."""
+        if task.reference is not None and task.language is Language.PYTHON:
+            for checks in (task.visible_checks, task.hidden_checks):
+                self._add(self.references, task.reference, task, checks)
         for step in trajectory.steps:
             for action in actions_of(step):
                 if (program := program_of(action, task)) is not None:

@@ -107,7 +107,7 @@ def _judged(requests: Requests, opened: OpenJudge, config: RewardConfig) -> Grad
         # Logged and not reported: the report of equal data has equal bytes.
         _LOG.info(
             "rewards: %d of %d verdicts were known from an earlier run",
-            *(judge.n_cache_hits, len(requests.visible) + len(requests.hidden)),
+            *(judge.n_cache_hits, requests.n_different),
         )
     return graded
 

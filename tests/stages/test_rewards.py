@@ -83,7 +83,9 @@ def no_isolation() -> Iterator[FakeJudge]:
     yield FakeJudge()
 
 
-def workspace_of(root: Path, *, language: Language = Language.PYTHON) -> dag.Workspace:
+def workspace_of(
+    root: Path, *, language: Language = Language.PYTHON, reference: str = PROGRAMS["right"]
+) -> dag.Workspace:
     workspace = prepare_project(root)
     is_python = language is Language.PYTHON
     task = TaskSpec(
@@ -95,7 +97,7 @@ def workspace_of(root: Path, *, language: Language = Language.PYTHON) -> dag.Wor
         entry_point="add",
         visible_checks=VISIBLE if is_python else (),
         hidden_checks=HIDDEN if is_python else (),
-        reference=PROGRAMS["right"],
+        reference=reference,
     )
     runs = [_trajectory(name, line) for line, name in enumerate(PROGRAMS, start=1)]
     write_tasks(workspace.path(dag.TASKS), [task])
@@ -206,6 +208,14 @@ def test_a_task_that_is_judged_two_ways_is_quarantined(tmp_path: Path, params: P
     assert figures["quarantined_tasks"] == ["t/1"]
     assert (figures["n_graded_twice"], figures["n_quarantined"]) == (10, 10)
     assert all(row["solved"] is None for row in last_rows(workspace).values())
+
+
+def test_what_the_reference_fails_grades_nobody(tmp_path: Path, params: Params) -> None:
+    workspace = workspace_of(tmp_path, reference=PROGRAMS["null"])
+    figures = run_with(params.rewards, FakeJudge().open, workspace).figures
+    rows = last_rows(workspace)
+    assert figures["n_refuted_checks"] == 2
+    assert all(row["solved"] is None and row["outcome"] == 1.0 for row in rows.values())
 
 
 def test_evidence_from_a_box_can_be_refused(tmp_path: Path, params: Params) -> None:
