@@ -37,7 +37,7 @@ check: .venv/.ok
 	$(BIN)/python -m pytest -q tests/architecture
 
 test: .venv/.ok
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder
 
 # 20,000 hostile programs, slow ones among them: about ten minutes on two cores.
 soak: .venv/.ok

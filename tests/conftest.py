@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from harness_core.params import Params, load_params
 
@@ -21,8 +23,21 @@ settings.load_profile("harness")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that two processes (`-n 2 --dist loadfile`) end together."""
+    """The longest folder first, so that two processes (`-n 2`) end together."""
     items.sort(key=lambda item: "flows" not in item.path.parts)
+
+
+class _ByFixture(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Sends a file to one process, and all of `flows`, whose tests share one whole flywheel."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "tests/flows" if path.startswith("tests/flows/") else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _ByFixture(config, log)
 
 
 @pytest.fixture(scope="session")
