@@ -14,6 +14,7 @@ A probe whose original passes such a test itself keeps that merit, so that only 
 that forfeits the merit (it is dangerous) is bound by the other two as well.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -55,8 +56,10 @@ class _Demand(NamedTuple):
 
 
 def literal_scheme(config: RewardConfig) -> RewardConfig:
-    """The article's own scheme: its six weights, neither costs nor a gate."""
-    return config.model_copy(update={"gate_process": False, "weights": _LITERAL})
+    """The article's own scheme: its six weights, neither costs nor a gate nor a bound on length."""
+    return config.model_copy(
+        update={"gate_process": False, "max_excess_lines": math.inf, "weights": _LITERAL}
+    )
 
 
 def audit_rewards(cases: Iterable[AuditCase], facts: Facts, config: RewardConfig) -> AuditReport:
