@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
+    from harness_core.params import Params
     from harness_core.sandbox.config import SandboxConfig
 
 bench: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -56,7 +57,169 @@ def rewards(
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
+@bench.command("closed-loop")
+def closed_loop(
+    *,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Folder whose models are measured; where it has none they are trained."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model folder to measure alone, or a registered model of --workdir."),
+    ] = None,
+    n_seeds: Annotated[int, typer.Option(min=1, help="Seeds of the simulated agent.")] = 5,
+    k: Annotated[int, typer.Option(min=1, help="Candidates that the agent proposes.")] = 8,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the parameters of --workdir."),
+    ] = None,
+) -> None:
+    """First passes and dangers of the SIMULATED agent without and with the controller.
+
+    Only tasks that the model did not learn from are judged. Without --workdir and --model a model
+    is trained on sample logs in a temporary folder first.
+    """
+    from benchmarks.closed_loop import closed_loop as measure  # noqa: PLC0415  # brings torch
+    from harness_core.params import load_params  # noqa: PLC0415  # brings every section
+    from harness_core.stages.project import PARAMS, prepare_project  # noqa: PLC0415
+    from harness_core.stages.score import model_folder  # noqa: PLC0415  # brings torch
+
+    with tempfile.TemporaryDirectory() as scratch:
+        workspace = prepare_project(workdir or Path(scratch))
+        params = load_params(workspace.path(PARAMS), overrides or [])
+        folder = None if model is None else model_folder(model, workspace)
+        figures = measure(params, workspace, model=folder, n_seeds=n_seeds, k=k)
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("train")
+def train(
+    *,
+    n_updates: Annotated[int, typer.Option(min=2, help="Updates of one round.")] = 100,
+    n_rounds: Annotated[int, typer.Option(min=1, help="Rounds; all take part in each.")] = 7,
+    n_runs: Annotated[int, typer.Option(min=10, help="Runs of the generated log.")] = 3000,
+    budget: Annotated[int, typer.Option(min=1, help="Updates of d3rlpy's time to quality.")] = 1500,
+    n_transitions: Annotated[
+        int, typer.Option(min=0, help="Of the largest log for memory; 0 leaves memory out.")
+    ] = 1_000_000,
+    hidden: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Width of a hidden layer, repeatable; 256 twice by default."),
+    ] = None,
+    n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the log, the networks and the order.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Train IQL on a generated log with our trainer, d3rlpy, TorchRL and a bare loop.
+
+    A peer that is not installed is left out and named; see the extras `bench` and `bench-d3rlpy`.
+    """
+    from benchmarks.peers.trainer import Shape  # noqa: PLC0415  # brings torch
+    from benchmarks.training import Sizes, compare  # noqa: PLC0415  # brings torch
+
+    shipped = _shipped_params(overrides or []).train
+    sizes = Sizes(
+        n_runs=n_runs,
+        n_updates=n_updates,
+        n_rounds=n_rounds,
+        budget=budget,
+        n_transitions=n_transitions,
+    )
+    shape = Shape(
+        hidden_sizes=tuple(hidden or (256, 256)),  # d3rlpy's own default
+        batch_size=shipped.batch_size,
+        n_threads=n_threads,
+        seed=seed,
+    )
+    sys.stdout.write(json.dumps(compare(sizes, shape, shipped), indent=2) + "\n")
+
+
+@bench.command("encode")
+def encode(
+    *,
+    n_texts: Annotated[int, typer.Option(min=8, help="Distinct texts to encode.")] = 512,
+    packs: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Folder of data packs, for real texts; by default ${_PACKS}, else none."
+        ),
+    ] = None,
+    n_rounds: Annotated[int, typer.Option(min=1, help="Portions of the texts.")] = 4,
+    n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
+    seed: Annotated[int, typer.Option(help="Chooses the texts and the order.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Turn texts into vectors by several ways: texts a second, and how near to the default ones."""
+    from benchmarks.encoding import compare_encoders  # noqa: PLC0415  # brings torch
+    from benchmarks.texts import benchmark_texts  # noqa: PLC0415  # brings the importers
+
+    named = os.environ.get(_PACKS)
+    folder = packs or (Path(named) if named else None)
+    texts = benchmark_texts(folder, n=n_texts, seed=seed)
+    figures = compare_encoders(
+        texts,
+        _shipped_params(overrides or []).features.encoder,
+        n_rounds=n_rounds,
+        n_threads=n_threads,
+        seed=seed,
+    )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("score")
+def score(
+    *,
+    models: Annotated[
+        list[Path] | None,
+        typer.Option("--model", help="A model folder, repeatable; by default three are trained."),
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Where models are trained; by default a folder that is thrown away."),
+    ] = None,
+    n_requests: Annotated[int, typer.Option(min=1, help="Requests of each sort and model.")] = 100,
+    n_isolated: Annotated[
+        int, typer.Option(min=0, help="Requests whose programs are run; 0 leaves them out.")
+    ] = 40,
+    k: Annotated[int, typer.Option(min=1, help="Candidates of a request.")] = 8,
+    n_threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
+    seed: Annotated[int, typer.Option(help="Chooses the programs.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Time decisions between K candidates in this process, the whole and its parts."""
+    from benchmarks.sample_models import VARIANTS, train_models  # noqa: PLC0415  # brings stages
+    from benchmarks.scoring import measure_models  # noqa: PLC0415  # brings torch
+
+    shipped = _shipped_params(overrides or [])
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = models or train_models(workdir or Path(scratch), VARIANTS, overrides or ())
+        figures = measure_models(
+            folders,
+            shipped,
+            n_requests=n_requests,
+            n_isolated=n_isolated,
+            n_threads=n_threads,
+            k=k,
+            seed=seed,
+        )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
 def _shipped_limits(overrides: list[str]) -> "SandboxConfig":
+    return _shipped_params(overrides).sandbox
+
+
+def _shipped_params(overrides: list[str]) -> "Params":
     """Not those of a working folder, so that two figures are of the same thing."""
     from harness_core.params import load_params  # noqa: PLC0415  # brings every section
     from harness_core.stages.project import PARAMS, shipped  # noqa: PLC0415
@@ -64,4 +227,4 @@ def _shipped_limits(overrides: list[str]) -> "SandboxConfig":
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / PARAMS
         path.write_bytes(shipped(PARAMS))
-        return load_params(path, overrides).sandbox
+        return load_params(path, overrides)

@@ -137,6 +137,10 @@ class TransformersEncoder:
             from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415  # heavy
             from transformers.utils import logging  # noqa: PLC0415  # as above
 
+            from harness_core.features.packed_linear import (  # noqa: PLC0415  # brings torch
+                pack_linear_layers,
+            )
+
             # A bar for a hundred small tensors is no progress that anybody waits for.
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # no annotations upstream
             try:
@@ -146,7 +150,7 @@ class TransformersEncoder:
                 )
             except (OSError, ValueError) as error:
                 raise ModelError(f"{self._folder}: not a transformers model: {error}") from error
-            self._loaded = _Loaded(model.eval().float(), tokenizer)
+            self._loaded = _Loaded(pack_linear_layers(model.eval().float()), tokenizer)
         return self._loaded
 
 

@@ -22,6 +22,7 @@ N_TWINS: Final = 2
 N_KINDS: Final = len(ActionKind)
 _CLIP: Final = 5.0
 """Standard deviations beyond which an input says no more; keeps odd states from exploding."""
+_ROWS_AT_ONCE: Final = 1 << 16
 
 
 class NetworkSpec(Record):
@@ -100,11 +101,23 @@ class Standardise(nn.Module):
         self.register_buffer("shift", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
 
-    def fit(self, rows: Tensor) -> None:
-        """Estimate both from rows [N, D]; a constant column keeps scale 1."""
-        if not len(rows) or not rows.shape[1]:
+    def fit(self, rows: Tensor, index: Tensor) -> None:
+        """Estimate both from the chosen rows of [N, D]; a constant column keeps scale 1.
+
+        A bounded number of rows at a time, since the table may be larger than memory. Parts are
+        merged as in Chan, Golub & LeVeque (1983).
+        """
+        if not len(index) or not rows.shape[1]:
             return
-        deviation, mean = torch.std_mean(rows.double(), dim=0, correction=0)
+        count, mean, squares = 0, *rows.new_zeros((2, rows.shape[1]), dtype=torch.float64)
+        for part in torch.split(index, _ROWS_AT_ONCE):
+            variance, part_mean = torch.var_mean(rows[part].double(), dim=0, correction=0)
+            share = len(part) / (count + len(part))
+            gap = part_mean - mean
+            squares = squares + len(part) * variance + gap.square() * count * share
+            mean = mean + gap * share
+            count += len(part)
+        deviation = (squares / count).sqrt()
         self.shift.copy_(mean)
         self.scale.copy_(torch.where(deviation > 1e-4, deviation, 1.0))  # noqa: PLR2004  # rounding noise of float32
 

@@ -88,13 +88,13 @@ def fit_scalers(network: CriticNetwork, data: TrainingData) -> None:
     """Estimate all shifts and scales of inputs and returns on the training rows."""
     pool = data.transitions
     rows = torch.from_numpy(pool.rows())
-    network.state_scaler.fit(pool.state[rows])
-    network.action_scaler.fit(pool.action[rows])
+    network.state_scaler.fit(pool.state, rows)
+    network.action_scaler.fit(pool.action, rows)
     if data.attempts is not None:
         index = data.attempts.rows()
         source = torch.from_numpy(data.attempts.source_row[index])
-        network.terminal_state_scaler.fit(data.attempts.state[source])
-        network.relative_scaler.fit(data.attempts.other[torch.from_numpy(index)])
+        network.terminal_state_scaler.fit(data.attempts.state, source)
+        network.relative_scaler.fit(data.attempts.other, torch.from_numpy(index))
     returns, mask = pool.returns[rows].double(), pool.mask[rows].double()
     count = mask.sum(dim=0)
     mean = (returns * mask).sum(dim=0) / count.clamp(min=1)
