@@ -7,14 +7,13 @@ a grader that fails everything is broken too.
 """
 
 import ast
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from harness_core.errors import CanaryPassed, SandboxError
 from harness_core.rewards.grading import GradeRequest, Judge
 from harness_core.sandbox.result import Verdict
-from harness_core.sandbox.splitting import split_check, split_program
+from harness_core.sandbox.splitting import split_calls
 
 CONTROL: Final = GradeRequest(
     "def successor(x):\n    return x + 1\n",
@@ -50,7 +49,7 @@ class _Assertion(NamedTuple):
 def canaries(requests: Sequence[GradeRequest], *, n_canaries: int) -> list[GradeRequest]:
     """At most `n_canaries` impossible requests: programs of the batch and cheats, in turns."""
     made: list[GradeRequest] = []
-    for request in sorted(requests, key=_draw):
+    for request in sorted(requests, key=lambda request: request.draw("canary")):
         if len(made) >= n_canaries:
             break
         asked = next(_assertions(request), None)
@@ -92,16 +91,10 @@ def _is_solved(verdict: Verdict) -> bool:
     return verdict.all_passed and verdict.is_honest
 
 
-def _draw(request: GradeRequest) -> bytes:
-    text = "\0".join((request.program, request.entry_point or "", *request.checks))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
 def _assertions(request: GradeRequest) -> Iterator[_Assertion]:
     for check in request.checks:
-        single = split_check(check, request.entry_point)
-        parts = (single,) if single is not None else split_program(check, request.entry_point) or ()
-        yield from (_Assertion(part.call, _literal(part.expected)) for part in parts)
+        for part in split_calls(check, request.entry_point):
+            yield _Assertion(part.call, _literal(part.expected))
 
 
 def _literal(value: object) -> str:

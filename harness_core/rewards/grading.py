@@ -5,6 +5,7 @@ submits and for candidates of one state, which may each be submitted. A program 
 however often the log holds it.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -21,6 +22,12 @@ class GradeRequest(NamedTuple):
     program: str
     entry_point: str | None
     checks: tuple[str, ...]
+
+    def draw(self, purpose: str) -> float:
+        """A number in [0, 1) that depends on the request and what it is drawn for alone."""
+        text = "\0".join((purpose, self.entry_point or "", self.program, *self.checks))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") / 2**64
 
 
 class Judge(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from harness_core.rewards.python_source import parse_program
 from harness_core.sandbox.folding import NotConstantError, fold
-from harness_core.sandbox.splitting import split_check, split_program
+from harness_core.sandbox.splitting import split_calls
 
 HARD_CODED: Final = "hard-coded"
 IGNORES_INPUT: Final = "ignores-input"
@@ -128,9 +128,7 @@ def _ignores_input(function: _Function) -> bool:
 
 def _cases(checks: Iterable[str], entry_point: str | None) -> Iterator[_Case]:
     for check in checks:
-        single = split_check(check, entry_point)
-        parts = (single,) if single is not None else split_program(check, entry_point) or ()
-        for part in parts:
+        for part in split_calls(check, entry_point):
             call = ast.parse(part.call, mode="eval").body
             arguments = _constants(call.args) if isinstance(call, ast.Call) else None
             if arguments is not None and part.comparison.operator in {"==", "is", "close"}:

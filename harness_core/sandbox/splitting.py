@@ -93,6 +93,12 @@ def split_program(source: str, entry_point: str | None) -> tuple[SplitCheck, ...
         return None
 
 
+def split_calls(source: str, entry_point: str | None) -> tuple[SplitCheck, ...]:
+    """All calls of a check that the grader compares itself; empty if the check does more."""
+    single = split_check(source, entry_point)
+    return (single,) if single is not None else split_program(source, entry_point) or ()
+
+
 def is_usable(source: str, entry_point: str | None) -> bool:
     """Whether a check is Python and names the program at all."""
     module = parse(source)
