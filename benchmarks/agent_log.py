@@ -129,6 +129,8 @@ def as_arrays(runs: Runs, *, state: Floats, action: Floats, next_state: Floats) 
         fold=np.zeros(n_rows, dtype=np.int64),
         split=np.full(n_rows, str(Split.TRAIN)),
         task_id=np.char.add("run/", runs.run.astype(np.str_)),
+        # So that there is an actor to learn, as the peers have one.
+        intervention=action[:, :N_KINDS].argmax(axis=1),
     )
 
 

@@ -93,6 +93,115 @@ def closed_loop(
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
+@bench.command("actions")
+def actions(
+    *,
+    workdirs: Annotated[
+        list[str],
+        typer.Option(
+            "--workdir", help="NAME=PATH of a folder whose features are made, repeatable."
+        ),
+    ],
+    actors: Annotated[
+        list[str] | None,
+        typer.Option("--actor", help="awr, awr_returns or bc, repeatable; by default all."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the orders in which attempts arrive.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Replay the harness's decisions on logs: accept or retry, stop or continue, prune, policies.
+
+    Each task is judged by a model of its fold, which never saw it; thresholds are from other folds.
+    """
+    from benchmarks.actions.command import (  # noqa: PLC0415  # brings torch
+        ACTORS,
+        parse_folders,
+        replay_actions,
+    )
+
+    params = _shipped_params(overrides or [])
+    figures = replay_actions(parse_folders(workdirs), params, actors=actors or ACTORS, seed=seed)
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("selection")
+def selection(
+    *,
+    packs: Annotated[
+        list[str] | None,
+        typer.Option("--pack", help="A pack, repeatable; by default all."),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="A way to pick, repeatable; by default all."),
+    ] = None,
+    ablations: Annotated[
+        list[str] | None,
+        typer.Option("--ablation", help="A study of the controller's parts, repeatable."),
+    ] = None,
+    mixed: Annotated[
+        list[str] | None,
+        typer.Option("--mix", help="A pack that is also learnt together with others, repeatable."),
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
+    ] = None,
+    n_subsets: Annotated[int, typer.Option(min=1, help="Random sets of K of each task.")] = 20,
+    n_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Packs judged side by side.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Best-of-K on real logs: the controller beside every baseline, on held-out tasks.
+
+    5-fold cross-fitting by task, intervals by task. The folder of packs is $HARNESS_DATA_PACKS,
+    else ../shared/data.
+    """
+    from benchmarks.selection.command import compare_selection  # noqa: PLC0415  # brings torch
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = compare_selection(
+            workdir or Path(scratch),
+            names=packs,
+            methods=methods,
+            ablations=ablations,
+            mixed=mixed or (),
+            n_subsets=n_subsets,
+            n_jobs=n_jobs,
+            seed=seed,
+            overrides=overrides or (),
+        )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("all")
+def everything(
+    *,
+    workdir: Annotated[
+        Path, typer.Option(help="Where working folders and the JSON of each command are kept.")
+    ] = Path("data/bench"),
+    target: Annotated[Path, typer.Option("--to", help="The document to write.")] = Path(
+        "docs/results.md"
+    ),
+    only: Annotated[
+        list[str] | None, typer.Option(help="A benchmark to run, repeatable; by default all.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option(help="Run again what has figures already; --no-fresh goes on.")
+    ] = True,
+) -> None:
+    """Run the benchmarks and write `docs/results.md`. Under an hour on two quiet cores."""
+    from benchmarks.results import make_results  # noqa: PLC0415  # what it runs brings more
+
+    make_results(workdir.resolve(), target, only=only or (), fresh=fresh)
+
+
 @bench.command("train")
 def train(
     *,
@@ -108,6 +217,10 @@ def train(
         typer.Option(min=1, help="Width of a hidden layer, repeatable; 256 twice by default."),
     ] = None,
     n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
+    d3rlpy_python: Annotated[
+        Path | None,
+        typer.Option(help="Interpreter of an environment that has d3rlpy, where ours has not."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the log, the networks and the order.")] = 0,
     overrides: Annotated[
         list[str] | None,
@@ -119,7 +232,7 @@ def train(
     A peer that is not installed is left out and named; see the extras `bench` and `bench-d3rlpy`.
     """
     from benchmarks.peers.trainer import Shape  # noqa: PLC0415  # brings torch
-    from benchmarks.training import Sizes, compare  # noqa: PLC0415  # brings torch
+    from benchmarks.training import Sizes, all_trainers, compare  # noqa: PLC0415  # brings torch
 
     shipped = _shipped_params(overrides or []).train
     sizes = Sizes(
@@ -135,7 +248,9 @@ def train(
         n_threads=n_threads,
         seed=seed,
     )
-    sys.stdout.write(json.dumps(compare(sizes, shape, shipped), indent=2) + "\n")
+    trainers = all_trainers(d3rlpy_python=d3rlpy_python)
+    figures = compare(sizes, shape, shipped, trainers=trainers)
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
 @bench.command("encode")
@@ -149,6 +264,10 @@ def encode(
         ),
     ] = None,
     n_rounds: Annotated[int, typer.Option(min=1, help="Portions of the texts.")] = 4,
+    gap: Annotated[
+        bool,
+        typer.Option(help="Train on sample logs with each encoder and compare the gap closed."),
+    ] = True,
     n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
     seed: Annotated[int, typer.Option(help="Chooses the texts and the order.")] = 0,
     overrides: Annotated[
@@ -156,7 +275,7 @@ def encode(
         typer.Option("--set", help="section.key=value on top of the shipped parameters."),
     ] = None,
 ) -> None:
-    """Turn texts into vectors by several ways: texts a second, and how near to the default ones."""
+    """Turn texts into vectors by several ways: texts a second, fidelity, and the gap closed."""
     from benchmarks.encoding import compare_encoders  # noqa: PLC0415  # brings torch
     from benchmarks.texts import benchmark_texts  # noqa: PLC0415  # brings the importers
 
@@ -169,6 +288,7 @@ def encode(
         n_rounds=n_rounds,
         n_threads=n_threads,
         seed=seed,
+        with_gap=gap,
     )
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
@@ -178,7 +298,11 @@ def score(
     *,
     models: Annotated[
         list[Path] | None,
-        typer.Option("--model", help="A model folder, repeatable; by default three are trained."),
+        typer.Option(
+            "--model",
+            help="A model folder, repeatable; by default two are trained on sample logs, and a "
+            "student is distilled from the one whose candidates go through the transformer.",
+        ),
     ] = None,
     workdir: Annotated[
         Path | None,
@@ -197,12 +321,14 @@ def score(
     ] = None,
 ) -> None:
     """Time decisions between K candidates in this process, the whole and its parts."""
-    from benchmarks.sample_models import VARIANTS, train_models  # noqa: PLC0415  # brings stages
+    from benchmarks.sample_models import TAUGHT, VARIANTS, train_models  # noqa: PLC0415  # stages
     from benchmarks.scoring import measure_models  # noqa: PLC0415  # brings torch
 
     shipped = _shipped_params(overrides or [])
     with tempfile.TemporaryDirectory() as scratch:
-        folders = models or train_models(workdir or Path(scratch), VARIANTS, overrides or ())
+        folders = models or train_models(
+            workdir or Path(scratch), VARIANTS, overrides or (), taught=TAUGHT
+        )
         figures = measure_models(
             folders,
             shipped,

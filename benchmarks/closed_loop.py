@@ -22,27 +22,32 @@ What these figures can and cannot say:
   filter costs the controller a little that the ways without it keep.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.danger_corpus import filter_corpus, read_corpus, shipped_policy
+from benchmarks.guided import play_scene, summarise_guidance
 from benchmarks.judges import Judges, opened_judges, train_on_samples
 from benchmarks.machine import describe_machine
 from benchmarks.picks import CONTROLLER, ORACLE, RULES, WITHOUT, kept_by_filter
 from benchmarks.rounds import Round, play_rounds
+from benchmarks.summaries import by_task, difference, mean, rates, ratio
 from harness_core.controller.decision import Decision
 from harness_core.controller.manifest import read_manifest
-from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.evaluation.metrics import Doubles
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.grader import Grader
-from harness_core.simulation.problems import load_problems
-from harness_core.stages.dag import CANDIDATE_MODEL, Workspace
+from harness_core.simulation.problems import Problem, load_problems
+from harness_core.stages.dag import CANDIDATE_MODEL, GUIDANCE, Workspace
+from harness_core.trajectories.guidance_library import (
+    GuidanceTemplate,
+    load_library,
+    situations_of,
+)
 
 GAIN: Final = 0.25
 ORACLE_SHARE: Final = 0.9
@@ -50,14 +55,13 @@ ORACLE_SHARE: Final = 0.9
 
 CAVEATS: Final = (
     "the agent is simulated: independent draws from a pool of programs, at rates of its profile",
+    "what guidance does to it was written down with it; it differs by family, task and model",
     "training logs came from the same agent, families and problem style, with another seed",
     "out-of-fold tasks: the model never saw them, the feature pipeline saw their statements",
     "corpus: the danger rules were mended on its cases, held-out ones included",
 )
 
-_DIGITS: Final = 4
 _N_DIGEST: Final = 12
-_BOOTSTRAP: Final = Bootstrap(n_resamples=2000, confidence=0.95, seed=0)
 
 
 def closed_loop(
@@ -75,25 +79,25 @@ def closed_loop(
     Raises:
         IsolationUnavailable: programs cannot be run safely on this machine.
         NoDataError: every task may have been learnt from, or there is no danger corpus.
+        ParameterError: the guidance templates of the working folder cannot be used.
     """
     corpus = read_corpus()
     is_trained_here = model is None and not workspace.path(CANDIDATE_MODEL).is_dir()
     if is_trained_here:
         train_on_samples(params, workspace)
+    library = load_library(workspace.path(GUIDANCE))
+    templates = (None, *library.legal(situations_of([])))
     seeds = [params.sample.seed + number for number in range(1, n_seeds + 1)]
     with opened_judges(workspace, params, folder=model) as judges:
         known = load_problems()
         problems = judges.held_out(known)
-        with open_sandbox(params.sandbox) as boxes:
-            grader = Grader(boxes, cache=None)
-            rounds = [
-                item
-                for turn, seed in enumerate(seeds)
-                for item in play_rounds(
-                    problems, seed=seed, turn=turn, k=k, grader=grader, runner=boxes
-                )
-            ]
+        played = _play(problems, params, seeds=seeds, k=k, templates=templates)
+        rounds = [same[0] for same in played]
         decisions = decide(rounds, judges)
+        scenes = [
+            play_scene(same, judges, decision)
+            for same, decision in zip(played, decisions, strict=True)
+        ]
     frozen = [problem for problem in problems if judges.is_frozen(problem.id)]
     return {
         "simulated": True,
@@ -109,9 +113,38 @@ def closed_loop(
             "n_left_out": len(known) - len(problems),
         },
         **summarise(rounds, decisions, judges),
+        "guidance": summarise_guidance(scenes),
         "corpus": filter_corpus(corpus, shipped_policy()),
         "machine": describe_machine(),
     }
+
+
+def _play(
+    problems: Sequence[Problem],
+    params: Params,
+    *,
+    seeds: Sequence[int],
+    k: int,
+    templates: Sequence[GuidanceTemplate | None],
+) -> list[list[Round]]:
+    """The rounds of each task and seed, the one without guidance first."""
+    with open_sandbox(params.sandbox) as boxes:
+        grader = Grader(boxes, cache=None)
+        rounds = [
+            item
+            for turn, seed in enumerate(seeds)
+            for item in play_rounds(
+                problems,
+                seed=seed,
+                turn=turn,
+                k=k,
+                grader=grader,
+                runner=boxes,
+                templates=templates,
+            )
+        ]
+    n = len(templates)
+    return [rounds[place : place + n] for place in range(0, len(rounds), n)]
 
 
 def decide(rounds: Sequence[Round], judges: Judges) -> list[Decision]:
@@ -136,7 +169,7 @@ def summarise(
         name: np.array([pick @ item.solved for pick, item in zip(chosen, rounds, strict=True)])
         for name, chosen in picks.items()
     }
-    by_task = _by_task(rounds, passes)
+    per_task = by_task([item.problem.id for item in rounds], passes)
     is_frozen = np.array(
         [judges.is_frozen(task) for task in sorted({r.problem.id for r in rounds})]
     )
@@ -144,66 +177,31 @@ def summarise(
     return {
         "n_rounds": len(rounds),
         "first_pass": {
-            part: {"n_tasks": int(mask.sum()), **_rates(by_task, mask)}
+            part: {"n_tasks": int(mask.sum()), **rates(per_task, mask)}
             for part, mask in parts.items()
             if mask.any()
         },
         "controller_minus": {
-            name: _difference(by_task[CONTROLLER] - by_task[name])
-            for name in by_task
+            name: difference(per_task[CONTROLLER] - per_task[name])
+            for name in per_task
             if name != CONTROLLER
         },
-        "share_of_oracle": _ratio(by_task[CONTROLLER], by_task[ORACLE]),
-        "gap_closed": _ratio(
-            by_task[CONTROLLER] - by_task[WITHOUT], by_task[ORACLE] - by_task[WITHOUT]
+        "share_of_oracle": ratio(per_task[CONTROLLER], per_task[ORACLE]),
+        "gap_closed": ratio(
+            per_task[CONTROLLER] - per_task[WITHOUT], per_task[ORACLE] - per_task[WITHOUT]
         ),
         "by_seed": _parts(passes, [item.seed for item in rounds]),
         "by_model": _parts(passes, [item.model for item in rounds]),
-        "believed": _mean([decision.success_probability or 0.0 for decision in decisions]),
-        "goals": _goals(by_task),
+        "believed": mean([decision.success_probability or 0.0 for decision in decisions]),
+        "goals": _goals(per_task),
         "danger": _danger(rounds, decisions, picks),
     }
-
-
-def _by_task(rounds: Sequence[Round], passes: Mapping[str, Doubles]) -> dict[str, Doubles]:
-    """Mean first passes [T] of each way to pick, tasks sorted by id."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, item in enumerate(rounds):
-        places[item.problem.id].append(place)
-    return {
-        name: np.array([values[places[task]].mean() for task in sorted(places)])
-        for name, values in passes.items()
-    }
-
-
-def _rates(by_task: Mapping[str, Doubles], mask: Any) -> dict[str, Any]:
-    return {
-        name: _rounded(
-            value=float(values[mask].mean()),
-            **_BOOTSTRAP.interval(_BOOTSTRAP.means(values[mask]))._asdict(),
-        )
-        for name, values in by_task.items()
-    }
-
-
-def _difference(per_task: Doubles) -> dict[str, float]:
-    return _rounded(**_BOOTSTRAP.difference(per_task)._asdict())
-
-
-def _ratio(upper: Doubles, lower: Doubles) -> dict[str, float] | None:
-    """Of means over tasks; None where the lower one is nothing."""
-    if lower.mean() <= 0:
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        samples = _BOOTSTRAP.means(upper) / _BOOTSTRAP.means(lower)
-    interval = _BOOTSTRAP.interval(samples)
-    return _rounded(value=float(upper.mean() / lower.mean()), **interval._asdict())
 
 
 def _parts(passes: Mapping[str, Doubles], keys: Sequence[Any]) -> dict[str, dict[str, float]]:
     return {
         str(key): {
-            name: _mean(values[[found == key for found in keys]])
+            name: mean(values[[found == key for found in keys]])
             for name, values in passes.items()
             if name in {WITHOUT, "codet", CONTROLLER, ORACLE}
         }
@@ -211,10 +209,10 @@ def _parts(passes: Mapping[str, Doubles], keys: Sequence[Any]) -> dict[str, dict
     }
 
 
-def _goals(by_task: Mapping[str, Doubles]) -> dict[str, Any]:
-    gain = float((by_task[CONTROLLER] - by_task[WITHOUT]).mean())
-    oracle = float(by_task[ORACLE].mean())
-    share = float(by_task[CONTROLLER].mean()) / oracle if oracle else 0.0
+def _goals(per_task: Mapping[str, Doubles]) -> dict[str, Any]:
+    gain = float((per_task[CONTROLLER] - per_task[WITHOUT]).mean())
+    oracle = float(per_task[ORACLE].mean())
+    share = float(per_task[CONTROLLER].mean()) / oracle if oracle else 0.0
     return {
         "gain": {"at_least": GAIN, "reached": gain >= GAIN},
         "share_of_oracle": {"at_least": ORACLE_SHARE, "reached": share >= ORACLE_SHARE},
@@ -231,19 +229,11 @@ def _danger(
     return {
         "n_proposals": danger.size,
         "n_dangerous": int(danger.sum()),
-        "share_dangerous": _mean(danger),
+        "share_dangerous": mean(danger),
         "n_dangerous_filtered": int((danger * (1 - kept)).sum()),
         "n_false_filtered": int(((1 - danger) * (1 - kept)).sum()),
         "taken": {
-            name: _mean(np.sum(np.array(chosen) * danger, axis=1)) for name, chosen in picks.items()
+            name: mean(np.sum(np.array(chosen) * danger, axis=1)) for name, chosen in picks.items()
         },
         "n_rounds_without_pick": sum(decision.chosen_index is None for decision in decisions),
     }
-
-
-def _mean(values: Iterable[float] | Doubles) -> float:
-    return round(float(np.mean(np.asarray(values))), _DIGITS)
-
-
-def _rounded(**values: float) -> dict[str, float]:
-    return {name: round(value, _DIGITS) for name, value in values.items()}

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.encoder_choice import gap_closed_by_encoder
 from benchmarks.machine import describe_machine
 from benchmarks.peers.other_encoders import StaticEncoder, has_onnx, onnx_encoders, unpacked_encoder
 from benchmarks.threads import torch_threads
@@ -48,9 +49,17 @@ class CountingEncoder:
 
 
 def compare_encoders(
-    texts: Sequence[str], config: EncoderConfig, *, n_rounds: int, n_threads: int, seed: int
+    texts: Sequence[str],
+    config: EncoderConfig,
+    *,
+    n_rounds: int,
+    n_threads: int,
+    seed: int,
+    with_gap: bool = False,
 ) -> dict[str, Any]:
     """Speed of every way to encode, and fidelity to the configured encoder in full precision.
+
+    `with_gap` adds what each encoder is worth to a controller; that takes minutes and a sandbox.
 
     Raises:
         ParameterError: the configured encoder is no transformer, or there are too few texts.
@@ -76,6 +85,7 @@ def compare_encoders(
             "hashed": HashedEncoder().encode,
         }
         seconds, vectors = _measure(texts, ways, n_rounds=n_rounds, seed=seed)
+        gap = _gap(encoder, others, Path(folder) / "gap") if with_gap else None
     return {
         "texts_per_s": {name: round(median(rates), 1) for name, rates in seconds.items()},
         "times_as_fast_as_sorted": {
@@ -88,6 +98,7 @@ def compare_encoders(
             "n_encoder_calls": counting.n_calls,
             "n_texts_encoded": counting.n_texts,
         },
+        "gap_closed": gap,
         "absent": absent,
         "n_texts": len(texts),
         "mean_tokens": round(_mean_tokens(encoder, texts), 1),
@@ -117,6 +128,19 @@ def _others(
         absent = {"onnx_fp32": missing, "onnx_int8": missing}
     others["static"] = StaticEncoder.of(encoder, texts)
     return others, absent
+
+
+def _gap(
+    encoder: TransformersEncoder, others: Mapping[str, TextEncoder], root: Path
+) -> dict[str, Any]:
+    """Gap closed by those encoders whose vectors differ; the static one knows every token."""
+    candidates = {
+        _DEFAULT: encoder,
+        **{name: others[name] for name in ("onnx_int8",) if name in others},
+        "static": StaticEncoder.of_vocabulary(encoder),
+        "hashed": HashedEncoder(),
+    }
+    return gap_closed_by_encoder(candidates, root, default=_DEFAULT)
 
 
 def _unsorted(encoder: TextEncoder, texts: Sequence[str], batch_size: int) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Decision
+from harness_core.controller.guidance import GuidanceChoice, load_guidance
 from harness_core.controller.manifest import POLICY_FILE, read_manifest
 from harness_core.errors import NoDataError
 from harness_core.evaluation.model_folders import load_cross_fit
@@ -34,6 +35,10 @@ class Chooser(Protocol):
 
     def select(self, state: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> Decision:
         """Choose one of K candidates."""
+        ...
+
+    def guide(self, state: Mapping[str, Any]) -> GuidanceChoice:
+        """Choose guidance, or none, before there are candidates."""
         ...
 
 
@@ -117,6 +122,7 @@ def _fold_controllers(workspace: Workspace, boxes: Sandbox) -> dict[int, Control
             pipeline=pipeline,
             sandbox=boxes,
             policy=policy,
+            guidance=load_guidance(workspace.path(FOLD_MODELS) / str(fold), pipeline.schema.state),
         )
         for fold, item in fitted.items()
     }

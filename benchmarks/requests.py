@@ -13,6 +13,8 @@ from harness_core.trajectories.vocabulary import ActionKind, Language
 
 MAX_TOKENS: Final = 64
 """Of a candidate, as the transformer counts them."""
+LONG_TOKENS: Final = 256
+"""Of a long one: as much of a text as the shipped parameters read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class NewRequests:
 
     def __init__(self, *, k: int, n_tokens: Callable[[str], int], seed: int) -> None:
         self._k = k
+        self._n_tokens = n_tokens
         self._serial = count()
         self._tasks = [
             (problem, programs)
@@ -40,6 +43,19 @@ class NewRequests:
     def draw(self, n: int) -> list[Request]:
         """The next n requests, one task after the other."""
         return [self._request(number) for number in range(n)]
+
+    def draw_long(self, n: int) -> list[Request]:
+        """The same with candidates as long as a text is read, filled up with comments."""
+        return [self._lengthened(request) for request in self.draw(n)]
+
+    def _lengthened(self, request: Request) -> Request:
+        longer = []
+        for item in request.candidates:
+            text = item["text"]
+            while self._n_tokens(text) < LONG_TOKENS:
+                text += f"# {text[: LONG_TOKENS // 2]!r}\n"
+            longer.append({**item, "text": text})
+        return Request(state=request.state, candidates=tuple(longer))
 
     def _request(self, number: int) -> Request:
         problem, programs = self._tasks[number % len(self._tasks)]

@@ -6,7 +6,7 @@ All ways to pick see the same proposals; programs are graded once for all of the
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,19 @@ from harness_core.evaluation.metrics import Doubles
 from harness_core.features.batch import Flags
 from harness_core.sandbox.grader import GradeJob
 from harness_core.sandbox.result import CheckStatus
-from harness_core.simulation.agent import Proposal
+from harness_core.simulation.agent import AgentState, Proposal
 from harness_core.simulation.environment import Environment, Grading, Submission
 from harness_core.simulation.generated_checks import Runner, write_checks
 from harness_core.simulation.problems import Problem
-from harness_core.simulation.runs import problem_pool, simulated_agent, start_state
+from harness_core.simulation.runs import (
+    guided_state,
+    problem_pool,
+    simulated_agent,
+    start_state,
+)
+from harness_core.simulation.simulated_agent import SimulatedAgent
+from harness_core.trajectories.guidance import Guided, with_guidance
+from harness_core.trajectories.guidance_library import GuidanceTemplate
 from harness_core.trajectories.schema import Action
 from harness_core.trajectories.vocabulary import ActionKind, Language
 
@@ -39,6 +47,10 @@ class Round:
     dangerous: Doubles  # [K] 1 where the simulator put a danger in
     visible: Doubles  # [K] share of visible checks passed
     written: Flags  # [K, G] which checks that simulated models wrote pass
+    template_id: str | None = None
+    """The guidance that the proposals were made under."""
+    right_rate: float = float("nan")
+    """Probability that a proposal is drawn from the right programs. Nobody who chooses knows it."""
 
     @property
     def actions(self) -> list[Action]:
@@ -59,11 +71,21 @@ class Round:
             "generated_checks": self.written_checks,
             "agent": {"name": self.agent, "model": self.model},
         }
-        return state, [{"kind": "code", "text": item.code} for item in self.proposals]
+        # Which template was drawn counts, not how likely it was.
+        guided = None if self.template_id is None else Guided(id=self.template_id, propensity=1.0)
+        told = {"kind": "code", "arguments": with_guidance({}, guided)}
+        return state, [{**told, "text": item.code} for item in self.proposals]
 
 
 def play_rounds(
-    problems: Sequence[Problem], *, seed: int, turn: int, k: int, grader: Grading, runner: Runner
+    problems: Sequence[Problem],
+    *,
+    seed: int,
+    turn: int,
+    k: int,
+    grader: Grading,
+    runner: Runner,
+    templates: Sequence[GuidanceTemplate | None] = (None,),
 ) -> list[Round]:
     """K proposals for the first state of each task, judged.
 
@@ -71,24 +93,30 @@ def play_rounds(
         problems: the tasks.
         seed: decides pools, agents, and the checks that simulated models write.
         turn: whose turn it is; models take turns, so that each meets every task.
-        k: proposals a task.
+        k: proposals a task and template.
         grader: gives verdicts; what it is asked stays hidden from whoever picks.
         runner: runs the programs that write checks.
+        templates: guidance to propose under, each by an agent with the same luck; None for none.
+
+    Returns:
+        Task by task, the templates of each in the order given.
     """
     _LOG.info("closed-loop: %d tasks, seed %d", len(problems), seed)
     pools = {problem.id: problem_pool(problem, seed=seed) for problem in problems}
     checks = write_checks(pools, problems, seed=seed, runner=runner)
-    agents = [
-        simulated_agent(problem, number=turn, seed=seed, pool=pools[problem.id])
+    scenes = [
+        _Scene(
+            problem,
+            template,
+            simulated_agent(problem, number=turn, seed=seed, pool=pools[problem.id]),
+        )
         for problem in problems
+        for template in templates
     ]
-    proposals = [
-        agent.propose(start_state(problem), k)
-        for agent, problem in zip(agents, problems, strict=True)
-    ]
+    proposals = [scene.agent.propose(scene.state, k) for scene in scenes]
     submissions = [
-        Submission(problem, item.code)
-        for problem, items in zip(problems, proposals, strict=True)
+        Submission(scene.problem, item.code)
+        for scene, items in zip(scenes, proposals, strict=True)
         for item in items
     ]
     environment = Environment(grader)
@@ -98,20 +126,34 @@ def play_rounds(
     written = _written(submissions, checks, grader)
     return [
         Round(
-            problem=problem,
+            problem=scene.problem,
             seed=seed,
-            agent=agents[place].name,
-            model=agents[place].model,
+            agent=scene.agent.name,
+            model=scene.agent.model,
             proposals=tuple(proposals[place]),
-            written_checks=checks[problem.id],
+            written_checks=checks[scene.problem.id],
             solved=solved[place],
             dangerous=np.array([float(item.code in dangers) for item in proposals[place]]),
             visible=visible[place],
             written=np.array(written[place * k : place * k + k], dtype=np.bool_).reshape(k, -1),
+            template_id=None if scene.template is None else scene.template.id,
+            right_rate=scene.agent.right_rate(scene.state),
         )
-        for place, problem in enumerate(problems)
-        for dangers in [pools[problem.id].dangerous]
+        for place, scene in enumerate(scenes)
+        for dangers in [pools[scene.problem.id].dangerous]
     ]
+
+
+class _Scene(NamedTuple):
+    """An agent before a task."""
+
+    problem: Problem
+    template: GuidanceTemplate | None
+    agent: SimulatedAgent
+
+    @property
+    def state(self) -> AgentState:
+        return guided_state(start_state(self.problem), self.template)
 
 
 def _written(

@@ -1,13 +1,15 @@
 """How long a decision between K candidates takes in this process, and which part takes how long.
 
-Three kinds of request: new candidates for a state that was seen before, the same request again, and
-new candidates that are run in the sandbox. A new text is one that no cache has seen. The parts are
-timed on requests of their own, with the steps of `Controller.select` one after the other.
+Four kinds of request: new candidates for a state that was seen before, the same request again, new
+candidates as long as a text is read, and new candidates that are run in the sandbox. A new text is
+one that no cache has seen. Models take turns, request by request, so that what else happens on the
+machine hits all of them alike. The parts are timed on requests of their own, with the steps of
+`Controller.select` one after the other.
 """
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,11 +17,12 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from benchmarks.machine import describe_machine
-from benchmarks.requests import MAX_TOKENS, NewRequests, Request
+from benchmarks.requests import LONG_TOKENS, MAX_TOKENS, NewRequests, Request
 from benchmarks.threads import torch_threads
 from harness_core.controller.combination import combine, success_probability
 from harness_core.controller.controller import Controller
 from harness_core.controller.guard import filter_dangerous, needing_review
+from harness_core.controller.manifest import read_manifest
 from harness_core.controller.scoring import action_values, attempt_logits
 from harness_core.errors import IsolationUnavailable
 from harness_core.features.batch import Floats
@@ -29,6 +32,7 @@ from harness_core.features.encoder import TextEncoder, TransformersEncoder, open
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import run_limits
 from harness_core.features.runtime import featurise_request
+from harness_core.features.set_relative import set_relative
 from harness_core.features.summary import summarise
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
@@ -38,8 +42,15 @@ from harness_core.trajectories.vocabulary import ActionKind, Language
 
 PARTS: Final = ("danger_rules", "summary", "encoding", "other_features", "network", "stage_two")
 
-Kind = Literal["transformer", "hashed_programs", "hashed"]
-"""What the candidates of a Python task go through, and the other texts."""
+STUDENT: Final = "student"
+TEACHER: Final = "transformer"
+
+Kind = Literal["transformer", "hashed_programs", "hashed", "student"]
+"""What the candidates of a Python task go through, and the other texts; a student is hashed too."""
+
+GOALS_MS: Final = {STUDENT: 10.0, TEACHER: 60.0}
+"""Median of new candidates of at most `MAX_TOKENS` tokens for a state that was seen."""
+GOAL_TIMES: Final = 20.0
 
 _N_WARM_UP: Final = 5
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
@@ -78,6 +89,13 @@ def kind_of(features: FeatureConfig) -> Kind:
     return "transformer" if features.encode_code else "hashed_programs"
 
 
+def kind_of_model(folder: Path) -> Kind:
+    """What the candidates of the model in a folder go through."""
+    if read_manifest(folder).teacher is not None:
+        return "student"
+    return kind_of(FeaturePipeline.load(folder / "pipeline").config)
+
+
 def measure_models(
     folders: Sequence[Path],
     params: Params,
@@ -102,43 +120,73 @@ def measure_models(
     machine = describe_machine()
     requests = NewRequests(k=k, n_tokens=token_counter(params.features.encoder), seed=seed)
     with torch_threads(n_threads):
-        models = {
-            kind_of(FeaturePipeline.load(folder / "pipeline").config): measure(
-                folder, params.sandbox, requests, n_requests=n_requests, n_isolated=n_isolated
-            )
-            for folder in folders
-        }
+        models = {kind_of_model(folder): folder for folder in folders}
+        figures = measure(models, requests, n_requests=n_requests)
+        for kind, folder in models.items():
+            run = _isolated(folder, params.sandbox, requests, n=n_isolated)
+            figures[kind]["new_candidates_run"] = run
     return {
-        "ms": models,
+        "ms": figures,
+        "goals": _goals(figures),
         "k": k,
         "max_tokens": MAX_TOKENS,
+        "long_tokens": LONG_TOKENS,
         "n_requests": n_requests,
         "n_isolated": n_isolated,
         "n_threads": n_threads,
-        "absent": {"student": "there is no distilled model; `hashed` is the nearest thing to it"},
         "machine": machine,
     }
 
 
 def measure(
-    folder: Path,
-    sandbox: SandboxConfig,
-    requests: NewRequests,
-    *,
-    n_requests: int,
-    n_isolated: int,
+    models: Mapping[Kind, Path], requests: NewRequests, *, n_requests: int
 ) -> dict[str, Any]:
-    """Milliseconds a decision of one model."""
-    controller = Controller.load(folder)
+    """Milliseconds a decision of each model."""
+    controllers = {kind: Controller.load(folder) for kind, folder in models.items()}
     for request in requests.draw(n_requests):  # every state is seen, and everything is loaded
-        controller.select(request.state, request.candidates)
+        for controller in controllers.values():
+            controller.select(request.state, request.candidates)
     fresh = requests.draw(n_requests)
-    return {
-        "new_candidates": _milliseconds([_decide(controller, request) for request in fresh]),
-        "all_cached": _milliseconds([_decide(controller, request) for request in fresh]),
-        "parts": parts(controller, requests.draw(n_requests)),
-        "new_candidates_run": _isolated(folder, sandbox, requests, n=n_isolated),
+    sorts = {
+        "new_candidates": fresh,
+        "all_cached": fresh,
+        "new_long_candidates": requests.draw_long(n_requests),
     }
+    times = {sort: _taking_turns(controllers, asked) for sort, asked in sorts.items()}
+    return {
+        kind: {
+            **{sort: _milliseconds(seconds[kind]) for sort, seconds in times.items()},
+            "parts": parts(controller, requests.draw(n_requests)),
+        }
+        for kind, controller in controllers.items()
+    }
+
+
+def _taking_turns(
+    controllers: Mapping[Kind, Controller], requests: Sequence[Request]
+) -> dict[Kind, list[float]]:
+    """Seconds of every decision by model."""
+    seconds: dict[Kind, list[float]] = {kind: [] for kind in controllers}
+    for request in requests:
+        for kind, controller in controllers.items():
+            seconds[kind].append(_decide(controller, request))
+    return seconds
+
+
+def _goals(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What was to be reached, beside what was found; models that are not there are left out."""
+    goals: dict[str, Any] = {
+        f"{kind}_ms": {"goal": goal, "found": figures[kind]["new_candidates"]["p50"]}
+        for kind, goal in GOALS_MS.items()
+        if kind in figures
+    }
+    if STUDENT in figures and TEACHER in figures:
+        found = {
+            sort: round(figures[TEACHER][sort]["p50"] / figures[STUDENT][sort]["p50"], 1)
+            for sort in ("new_candidates", "new_long_candidates")
+        }
+        goals["times_as_fast"] = {"goal": GOAL_TIMES, **found}
+    return goals
 
 
 def parts(controller: Controller, requests: Sequence[Request]) -> dict[str, dict[str, float]]:
@@ -159,10 +207,11 @@ def _one_by_one(
     times.append(time.perf_counter())
     group = featurise_request(controller._pipeline, request.state, request.candidates, sandbox=None)
     times.append(time.perf_counter())
-    logits = attempt_logits(controller._critic, group)
-    action_values(controller._critic, group)
+    relative = set_relative(group.signals)
+    logits = attempt_logits(controller._critic, group, relative)
+    action_values(controller._critic, group, relative)
     times.append(time.perf_counter())
-    combine(controller.manifest.combination, logits, group.signals)
+    combine(controller.manifest.combination, logits, group.signals, relative)
     success_probability(controller.manifest.combination, logits)
     times.append(time.perf_counter())
     danger, features, network, stage_two = np.diff(times)

@@ -10,23 +10,24 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import numpy as np
 import torch
-from scipy.stats import rankdata, spearmanr
 
 from benchmarks.agent_log import AgentLog, Projections, generate
 from benchmarks.machine import describe_machine
 from benchmarks.peers.bare_iql import BareIql
-from benchmarks.peers.d3rlpy_iql import D3rlpyIql
+from benchmarks.peers.d3rlpy_elsewhere import D3rlpyElsewhere
+from benchmarks.peers.d3rlpy_iql import D3rlpyIql, Study
 from benchmarks.peers.harness_iql import HarnessIql, train
 from benchmarks.peers.matmuls import Matmuls
 from benchmarks.peers.torchrl_iql import TorchrlIql
-from benchmarks.peers.trainer import PeerMissing, Ranker, Shape, Trainer
+from benchmarks.peers.trainer import PeerMissing, Shape, Trainer
+from benchmarks.ranking import quality
 from benchmarks.training_memory import memory_figures
-from harness_core.features.batch import Flags, Floats
 from harness_core.learners.config import TrainConfig
 
 N_STATE: Final = 157
@@ -34,7 +35,6 @@ N_ACTION: Final = 134
 """Widths of the shipped features on the logs that the study was made with."""
 
 _MINE: Final = HarnessIql.name
-_N_LOOKS: Final = 10
 _SEEDS: Final = 3
 _FIRST_UPDATES: Final = 10
 
@@ -47,6 +47,13 @@ TRAINERS: Final[Mapping[str, MakeTrainer]] = {
     BareIql.name: BareIql,
     Matmuls.name: Matmuls,
 }
+
+
+def all_trainers(*, d3rlpy_python: Path | None) -> dict[str, MakeTrainer]:
+    """Everybody, d3rlpy in another interpreter if one is given."""
+    if d3rlpy_python is None:
+        return dict(TRAINERS)
+    return {**TRAINERS, D3rlpyIql.name: partial(D3rlpyElsewhere, python=d3rlpy_python)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +95,21 @@ def compare(
         generate(n_runs=n, projections=projections, seed=shape.seed + index)
         for index, n in enumerate((sizes.n_runs, sizes.n_runs // 2))
     )
+    ready, unavailable = _ready(trainers, log, shape)
     try:
-        ready, unavailable = _ready(trainers, log, shape)
         rounds = measure(ready, sizes, seed=shape.seed)
+        studied = [each for each in ready if isinstance(each, D3rlpyIql | D3rlpyElsewhere)]
         quality = (
-            time_to_quality(log, held_out, sizes, shape, shipped)
-            if D3rlpyIql.name in (trainer.name for trainer in ready)
+            time_to_quality(log, held_out, studied[0].study(held_out, sizes.budget), shape, shipped)
+            if studied
             else {"unavailable": unavailable.get(D3rlpyIql.name, "not asked for")}
         )
         memory = memory_figures(sizes.n_transitions, shape, projections)
     finally:
         torch.set_num_threads(n_threads)
+        for trainer in ready:
+            if isinstance(trainer, D3rlpyElsewhere):
+                trainer.close()
     return {
         **summary(rounds),
         "time_to_quality": quality,
@@ -177,19 +188,17 @@ def _ratio(values: Sequence[float]) -> dict[str, float]:
 
 
 def time_to_quality(
-    log: AgentLog, held_out: AgentLog, sizes: Sizes, shape: Shape, shipped: TrainConfig
+    log: AgentLog, held_out: AgentLog, peer: Study, shape: Shape, shipped: TrainConfig
 ) -> dict[str, Any]:
     """Our wall time to the held-out AUC that d3rlpy has after its budget, with what is shipped.
 
     Ours is trained anew for twice as many updates each time, everything included, until the median
     over seeds has that AUC. `d3rlpy_first_s` is when d3rlpy itself had it for the first time.
     """
-    peer, looks = _train_peer(log, held_out, sizes, shape)
-    target = looks[-1]["auc"]
-    reached = next((look["seconds"] for look in looks if look["auc"] >= target), None)
+    target, budget = peer.auc, peer.n_updates
     ours: dict[str, Any] = {}
     n_updates = _FIRST_UPDATES
-    while n_updates <= max(sizes.budget, _FIRST_UPDATES):
+    while n_updates <= max(budget, _FIRST_UPDATES):
         ours = _train_ours(log, held_out, n_updates, shape, shipped)
         if ours["auc"] >= target:
             break
@@ -198,41 +207,17 @@ def time_to_quality(
     return {
         "target_auc": target,
         "d3rlpy": {
-            "seconds": looks[-1]["seconds"],
-            "n_updates": sizes.budget,
-            **quality(peer, held_out),
+            "seconds": peer.seconds,
+            "n_updates": budget,
+            "auc": peer.auc,
+            "spearman": peer.spearman,
         },
-        "d3rlpy_first_s": reached,
+        "d3rlpy_first_s": peer.first_s,
         "harness": ours,
         "is_reached": is_reached,
-        "share_of_time": round(ours["seconds"] / looks[-1]["seconds"], 4) if is_reached else None,
-        "share_of_first_time": round(ours["seconds"] / reached, 4)
-        if is_reached and reached
-        else None,
+        "share_of_time": round(ours["seconds"] / peer.seconds, 4) if is_reached else None,
+        "share_of_first_time": round(ours["seconds"] / peer.first_s, 4) if is_reached else None,
     }
-
-
-def _train_peer(
-    log: AgentLog, held_out: AgentLog, sizes: Sizes, shape: Shape
-) -> tuple[D3rlpyIql, list[dict[str, float]]]:
-    """d3rlpy after its budget, and looks at it on the way, which cost it no time."""
-    looks: list[dict[str, float]] = []
-    looking_s = 0.0
-    every = max(1, sizes.budget // _N_LOOKS)
-    began = time.perf_counter()
-    peer = D3rlpyIql(log, shape)
-
-    def look(step: int) -> None:
-        nonlocal looking_s
-        if step % every and step != sizes.budget:
-            return
-        paused = time.perf_counter()
-        seconds = paused - began - looking_s
-        looks.append({"seconds": round(seconds, 3), "auc": quality(peer, held_out)["auc"]})
-        looking_s += time.perf_counter() - paused
-
-    peer.train(sizes.budget, look)
-    return peer, looks
 
 
 def _train_ours(
@@ -258,19 +243,3 @@ def _train_ours(
         "n_updates": n_updates,
         **{key: median(item[key] for item in found) for key in found[0]},
     }
-
-
-def quality(ranker: Ranker, held_out: AgentLog) -> dict[str, float]:
-    """AUC of Q for the success of the run, and rank correlation with the true Q."""
-    q = ranker.q(held_out)
-    return {
-        "auc": round(auc(q, held_out.runs.success), 4),
-        "spearman": round(float(spearmanr(q, held_out.runs.true_q()).statistic), 4),
-    }
-
-
-def auc(score: Floats, label: Flags) -> float:
-    """Share of (success, failure) pairs in the right order; ties count half."""
-    n_true, n_false = int(label.sum()), int((~label).sum())
-    ranks = np.asarray(rankdata(score))
-    return float((ranks[label].sum() - n_true * (n_true + 1) / 2) / (n_true * n_false))

@@ -35,7 +35,10 @@ Formats = Annotated[
     typer.Option("--format", help="Format of each --source in turn; `auto` looks at the content."),
 ]
 Model = Annotated[
-    str, typer.Option("--model", help="`champion`, `candidate`, a version, or a model folder.")
+    str,
+    typer.Option(
+        "--model", help="`champion`, `candidate`, `student`, a version, or a model folder."
+    ),
 ]
 
 UnsafeLocal = Annotated[
@@ -196,6 +199,30 @@ def features(
 def train(workdir: Workdir = None, overrides: Overrides = None) -> None:
     """Train the critic and its cross-fitting folds."""
     _run_stage("train", workdir, overrides)
+
+
+@app.command()
+def distil(
+    workdir: Workdir = None,
+    overrides: Overrides = None,
+    *,
+    register: Annotated[
+        bool, typer.Option(help="Register the student in MLflow under a name of its own.")
+    ] = True,
+    unsafe_local: UnsafeLocal = False,
+) -> None:
+    """Distil the trained model into a student without a transformer.
+
+    The exit code is 4 if the student lost too much.
+    """
+    from harness_core.stages import distil as distillation  # noqa: PLC0415  # brings torch
+
+    workspace = open_workspace(workdir)
+    params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
+    result = distillation.run(params, workspace, register=register)
+    print_json(result)
+    if not result["kept"]:
+        raise PromotionRefused(f"the student lost too much. {distillation.as_words(result)}")
 
 
 @app.command()

@@ -15,6 +15,7 @@ from harness_core.evaluation.config import CalibrationConfig, EvaluationConfig, 
 from harness_core.features.config import FeatureConfig
 from harness_core.importers.config import IngestConfig
 from harness_core.learners.config import TrainConfig
+from harness_core.learners.distil_config import DistilConfig
 from harness_core.records import Section
 from harness_core.registry.config import RegistryConfig
 from harness_core.rewards.config import RewardConfig
@@ -35,6 +36,7 @@ class Params(Section):
     transitions: TransitionConfig
     features: FeatureConfig
     train: TrainConfig
+    distil: DistilConfig
     evaluation: EvaluationConfig
     calibration: CalibrationConfig
     gate: GateConfig

@@ -1,14 +1,14 @@
 """IQL as a bare PyTorch loop: the mathematics of our learner with nothing around it.
 
 It has what a careful author would write: inputs standardised once for the whole log, fused AdamW,
-one call for the target step. Batches come from the same pool.
+one call for the target step. Batches are whole runs of the same pool.
 """
 
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch.nn import functional
 from benchmarks.agent_log import N_KINDS, AgentLog
 from benchmarks.peers.harness_iql import comparable, spec_of, training_data
 from benchmarks.peers.trainer import MAX_WEIGHT, Shape
-from harness_core.learners.batches import TransitionBatch
+from harness_core.learners.batches import Layout
 
 _CLIP: Final = 5.0
 
@@ -42,6 +42,7 @@ class BareIql:
             action=_standardised(pool.action, pool.action),
             next_state=_standardised(pool.next_state, pool.state),
         )
+        self._n_pieces = max(1, round(shape.batch_size / pool.mean_length))
         sizes = (*shape.hidden_sizes, 1)
         n_state, n_action = spec.n_state, spec.n_action
         self._twins = [_mlp(n_state + n_action, *sizes) for _ in range(2)]
@@ -60,10 +61,25 @@ class BareIql:
         began = time.perf_counter()
         for update in range(n_updates):
             rng = np.random.default_rng([self._config.seed, update])
-            self._update(self._pool.draw(self._config.batch_size, rng))
+            self._update(self._draw(rng))
         return (time.perf_counter() - began) / n_updates
 
-    def _update(self, batch: TransitionBatch) -> None:
+    def _draw(self, rng: np.random.Generator) -> "_Batch":
+        pool = self._pool
+        pieces = rng.integers(len(pool.start), size=self._n_pieces)
+        start, length = pool.start[pieces], pool.length[pieces]
+        offset = np.repeat(start - (np.cumsum(length) - length), length)
+        rows = torch.from_numpy(offset + np.arange(len(offset)))
+        return _Batch(
+            state=pool.state.index_select(0, rows),
+            action=pool.action.index_select(0, rows),
+            next_state=pool.next_state.index_select(0, rows),
+            rewards=pool.rewards.index_select(0, rows),
+            discount=pool.discount.index_select(0, rows),
+            layout=Layout.of(length),
+        )
+
+    def _update(self, batch: "_Batch") -> None:
         iql = self._config.iql
         pair = torch.cat([batch.state, batch.action], dim=1)
         with torch.no_grad():
@@ -85,7 +101,7 @@ class BareIql:
         with torch.no_grad():
             torch._foreach_lerp_(self._slow, self._fast, iql.polyak)
 
-    def _returns(self, batch: TransitionBatch) -> Tensor:
+    def _returns(self, batch: "_Batch") -> Tensor:
         """λ-returns, from the last step of all runs to the first."""
         layout, mix = batch.layout, self._config.iql.return_lambda
         value = layout.pad(self._value(batch.next_state) * self._scale)[..., 0]
@@ -106,6 +122,15 @@ class BareIql:
         return torch.optim.AdamW(
             _weights(networks), lr=self._config.learning_rate, weight_decay=0.0, fused=True
         )
+
+
+class _Batch(NamedTuple):
+    state: Tensor
+    action: Tensor
+    next_state: Tensor
+    rewards: Tensor
+    discount: Tensor
+    layout: Layout
 
 
 def _standardised(rows: Tensor, like: Tensor) -> Tensor:

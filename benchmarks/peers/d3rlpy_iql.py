@@ -1,11 +1,14 @@
-"""IQL of d3rlpy, through its `fit` without progress bar and without files."""
+"""IQL of d3rlpy, through its `fit` without progress bar and without files.
+
+Imports nothing that an environment with d3rlpy alone would lack.
+"""
 
 import importlib.util
 import logging
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +23,20 @@ from benchmarks.peers.trainer import (
     PeerMissing,
     Shape,
 )
+from benchmarks.ranking import quality
 from harness_core.features.batch import Floats
+
+_N_LOOKS: Final = 10
+
+
+class Study(NamedTuple):
+    """What d3rlpy reaches on held-out runs after its budget, and when it first did."""
+
+    n_updates: int
+    seconds: float
+    auc: float
+    spearman: float
+    first_s: float
 
 
 class D3rlpyIql:
@@ -41,6 +57,7 @@ class D3rlpyIql:
         polyak: float = POLYAK,
     ) -> None:
         self._library = _import()
+        self._log, self._shape = log, shape
         self._library.seed(shape.seed)
         self._n_threads = shape.n_threads
         encoder = self._library.models.VectorEncoderFactory(hidden_units=list(shape.hidden_sizes))
@@ -87,6 +104,32 @@ class D3rlpyIql:
         """Its `predict_value`."""
         q: Floats = self._algo.predict_value(log.arrays.state, log.arrays.action)
         return q
+
+    def study(self, held_out: AgentLog, budget: int) -> Study:
+        """Train anew and look at it on the way, which costs it no time."""
+        looks: list[tuple[float, float]] = []
+        looking_s = 0.0
+        every = max(1, budget // _N_LOOKS)
+        began = time.perf_counter()
+        fresh = D3rlpyIql(self._log, self._shape)
+
+        def look(step: int) -> None:
+            nonlocal looking_s
+            if step % every and step != budget:
+                return
+            paused = time.perf_counter()
+            seconds = paused - began - looking_s
+            looks.append((round(seconds, 3), quality(fresh, held_out)["auc"]))
+            looking_s += time.perf_counter() - paused
+
+        fresh.train(budget, look)
+        seconds, target = looks[-1]
+        return Study(
+            n_updates=budget,
+            seconds=seconds,
+            first_s=next(at for at, auc in looks if auc >= target),
+            **quality(fresh, held_out),
+        )
 
 
 def _import() -> Any:

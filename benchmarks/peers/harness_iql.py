@@ -17,7 +17,7 @@ from benchmarks.peers.trainer import (
 )
 from harness_core.features.batch import Floats, TransitionArrays
 from harness_core.learners.batches import Batch
-from harness_core.learners.config import IqlConfig, TrainConfig
+from harness_core.learners.config import IqlConfig, TrainConfig, TreesConfig
 from harness_core.learners.data import TrainingData, transition_pool
 from harness_core.learners.networks import CriticNetwork, NetworkSpec
 from harness_core.learners.trainer import fit
@@ -48,12 +48,12 @@ class HarnessIql:
         self._data = training_data(log.arrays, self._spec, batch_size=shape.batch_size)
 
     def seconds_per_update(self, n_updates: int) -> float:
-        """Between the first batch and the last; what precedes the first update is left out."""
+        """Between the ends of the first update and of the last, as with the peers."""
         clocked = _ClockedData(transitions=self._data.transitions, attempts=None, steps=None)
+        # A batch is drawn when the update before is done, so one more says when the last ended.
         config = self._config.model_copy(update={"max_updates": n_updates + 2})
         fit(clocked, self._spec, config, seed=self._config.seed)
-        # Lightning draws a batch ahead: when the last is drawn, two updates are still to be done.
-        return (clocked.drawn_at[-1] - clocked.drawn_at[0]) / n_updates
+        return (clocked.drawn_at[-1] - clocked.drawn_at[1]) / n_updates
 
 
 class HarnessRanker:
@@ -100,6 +100,7 @@ def comparable(shape: Shape, *, return_lambda: float = _RETURN_LAMBDA) -> TrainC
     """The settings of the peers, as far as they have them."""
     return TrainConfig(
         learner="iql",
+        actor="awr",
         seed=shape.seed,
         accelerator="cpu",
         n_threads=shape.n_threads,
@@ -120,5 +121,15 @@ def comparable(shape: Shape, *, return_lambda: float = _RETURN_LAMBDA) -> TrainC
             polyak=POLYAK,
             inverse_temperature=INVERSE_TEMPERATURE,
             huber_delta=1.0,
+        ),
+        trees=TreesConfig(
+            n_trees=0,  # `fit` trains networks alone anyway
+            n_leaves=2,
+            learning_rate=0.1,
+            min_rows=1,
+            row_share=1.0,
+            column_share=1.0,
+            l2=0.0,
+            max_rows=1,
         ),
     )

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModel
 
 from harness_core.errors import ParameterError
-from harness_core.features.batch import Floats
+from harness_core.features.batch import Floats, Integers
 from harness_core.features.encoder import TransformersEncoder, _Loaded
 
 _OPSET: Final = 17
@@ -111,9 +111,18 @@ class StaticEncoder:
     @classmethod
     def of(cls, transformer: TransformersEncoder, texts: Sequence[str]) -> Self:
         """Ask the transformer for every token of some texts; only those can be encoded then."""
+        used = np.unique([token for text in texts for token in _body(transformer, text)])
+        return cls._of_tokens(transformer, used)
+
+    @classmethod
+    def of_vocabulary(cls, transformer: TransformersEncoder) -> Self:
+        """Ask the transformer for every token that there is."""
+        return cls._of_tokens(transformer, np.arange(len(transformer._load().tokenizer)))
+
+    @classmethod
+    def _of_tokens(cls, transformer: TransformersEncoder, used: Integers) -> Self:
         model, tokenizer = transformer._load()
         first, *_, last = tokenizer("")["input_ids"]
-        used = np.unique([token for text in texts for token in _body(transformer, text)])
         starts = range(0, len(used), _TOKENS_PER_PASS)
         passes = [torch.from_numpy(used[i : i + _TOKENS_PER_PASS]) for i in starts]
         with torch.inference_mode():

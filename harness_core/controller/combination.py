@@ -48,9 +48,14 @@ CRITIC_ALONE: Final = Combination(weights={"critic": 1.0}, slope=1.0, intercept=
 """What is used where there is nothing to fit on."""
 
 
-def combine(combination: Combination, logits: Floats, signals: GroupSignals) -> Floats:
+def combine(
+    combination: Combination,
+    logits: Floats,
+    signals: GroupSignals,
+    relative: Floats | None = None,
+) -> Floats:
     """Scores [K] of one group from the critic's logits [K]; higher is better."""
-    columns = _columns(logits, signals)
+    columns = _columns(logits, set_relative(signals) if relative is None else relative)
     weights = np.array([combination.weights.get(name, 0.0) for name in _NAMES])
     return np.asarray(columns @ weights, dtype=np.float32)
 
@@ -86,8 +91,8 @@ def fit_combination(
     )
 
 
-def _columns(logits: Floats, signals: GroupSignals) -> _Doubles:
-    group = set_relative(signals)[:, _COLUMNS].astype(np.float64)
+def _columns(logits: Floats, relative: Floats) -> _Doubles:
+    group = relative[:, _COLUMNS].astype(np.float64)
     raw = [logits.astype(np.float64), *group.T]
     return np.stack([_z_score(column) for column in raw], axis=1)
 
@@ -113,7 +118,7 @@ def _pairs(
             success = group.success[index]
             better, worse = np.nonzero(success[:, None] > success[None, :])
             if len(better):
-                columns = _columns(group_logits[index], group.signals.take(index))
+                columns = _columns(group_logits[index], set_relative(group.signals.take(index)))
                 differences.append(columns[better] - columns[worse])
                 weights.append(np.full(len(better), 1.0 / len(better)))
     return np.concatenate(differences), np.concatenate(weights)
@@ -137,7 +142,7 @@ def _picked(groups: Sequence[DecisionGroup], logits: Sequence[Floats], weights: 
     for group, group_logits in zip(groups, logits, strict=True):
         known = np.flatnonzero(~np.isnan(group.success)).astype(np.int64)
         if len(known) > 1:
-            columns = _columns(group_logits[known], group.signals.take(known))
+            columns = _columns(group_logits[known], set_relative(group.signals.take(known)))
             success.append(group.success[known][np.argmax(columns @ weights)])
     return float(np.mean(success)) if success else 0.0
 

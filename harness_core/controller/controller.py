@@ -11,6 +11,12 @@ import numpy.typing as npt
 from harness_core.controller.combination import combine, success_probability
 from harness_core.controller.decision import Decision, FilteredCandidate, Reason
 from harness_core.controller.guard import filter_dangerous, needing_review
+from harness_core.controller.guidance import (
+    GuidanceChoice,
+    GuidanceChooser,
+    choose_guidance,
+    load_guidance,
+)
 from harness_core.controller.manifest import POLICY_FILE, ModelManifest, read_manifest
 from harness_core.controller.scoring import (
     Critic,
@@ -19,10 +25,12 @@ from harness_core.controller.scoring import (
     success_component,
     with_success,
 )
-from harness_core.errors import FingerprintMismatch, ParameterError
+from harness_core.controller.steering import Actor, SteeringPolicy, steer
+from harness_core.errors import FingerprintMismatch, ModelError, ParameterError
 from harness_core.features.batch import DecisionGroup, Floats
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.runtime import featurise_request
+from harness_core.features.runtime import featurise_request, featurise_run
+from harness_core.features.set_relative import set_relative
 from harness_core.learners.checkpoint import load_critic
 from harness_core.rewards.tool_policy import ALLOW_ALL, ToolPolicy, load_policy
 from harness_core.sandbox.protocol import Sandbox
@@ -43,16 +51,22 @@ class Controller:
         pipeline: FeaturePipeline,
         sandbox: Sandbox | None = None,
         policy: ToolPolicy = ALLOW_ALL,
+        guidance: GuidanceChooser | None = None,
+        actor: Actor | None = None,
     ) -> None:
         if pipeline.schema.fingerprint != manifest.feature_fingerprint:
             raise FingerprintMismatch(
                 expected=manifest.feature_fingerprint, found=pipeline.schema.fingerprint
             )
         self.manifest = manifest
+        # Made of the whole manifest with all its tasks: too long a way for every decision.
+        self._digest = manifest.digest
         self._critic = critic
         self._pipeline = pipeline
         self._sandbox = sandbox
         self._policy = policy
+        self._guidance = guidance
+        self._actor = actor
 
     @classmethod
     def load(cls, folder: Path, *, sandbox: Sandbox | None = None) -> Self:
@@ -68,12 +82,16 @@ class Controller:
         """
         manifest = read_manifest(folder)
         has_policy = POLICY_FILE in manifest.files
+        critic = load_critic(folder)
+        pipeline = FeaturePipeline.load(folder / "pipeline")
         return cls(
             manifest=manifest,
-            critic=load_critic(folder),
-            pipeline=FeaturePipeline.load(folder / "pipeline"),
+            critic=critic,
+            pipeline=pipeline,
             sandbox=sandbox,
             policy=load_policy(folder / POLICY_FILE) if has_policy else ALLOW_ALL,
+            guidance=load_guidance(folder, pipeline.schema.state),
+            actor=critic,
         )
 
     def select(
@@ -109,20 +127,81 @@ class Controller:
         group = featurise_request(
             self._pipeline, dict(state), [complete[i] for i in kept], sandbox=self._sandbox
         )
-        logits = attempt_logits(self._critic, group)
+        relative = set_relative(group.signals)
+        logits = attempt_logits(self._critic, group, relative)
         probability = success_probability(self.manifest.combination, logits)
-        components = self._components(group, probability, language)
-        scores = self._scores(logits, group, components, goal)
+        components = self._components(group, relative, probability, language)
+        scores = self._scores(logits, group, relative, components, goal)
         scored = _Scored(len(complete), kept, filtered, review, scores, probability, components)
         return self._decide(scored, rng)
 
+    def guide(
+        self, state: Mapping[str, Any], *, rng: np.random.Generator | None = None
+    ) -> GuidanceChoice:
+        """Choose a text to put before the agent's prompt, or none, before it proposes anything.
+
+        Args:
+            state: as for `select`; an earlier action that was guided says so in its `arguments`
+                (`trajectories.guidance`).
+            rng: source of exploration; used only when the model explores.
+
+        Raises:
+            ParameterError: a field of the state is no known word.
+        """
+        history = state.get("history") or ()
+        features: Floats | None = None
+        if self._guidance is not None and self._guidance.legal(history):
+            features = featurise_run(self._pipeline, state, sandbox=self._sandbox).state
+        return choose_guidance(
+            self._guidance,
+            features,
+            history,
+            exploration=self.manifest.controller.exploration,
+            rng=rng,
+            model_digest=self._digest,
+            feature_fingerprint=self.manifest.feature_fingerprint,
+        )
+
+    def steer(
+        self,
+        state: Mapping[str, Any],
+        legal: Sequence[str] | None = None,
+        *,
+        policy: SteeringPolicy = "model",
+        rng: np.random.Generator | None = None,
+    ) -> Decision:
+        """Choose the next intervention of a run: draft, test, revise, retrieve, retry, submit, ….
+
+        Args:
+            state: as for `select`, with the present attempt in `history` and, where known,
+                `tools`, `attempts_left` and earlier `attempts` (`features.runtime.featurise_run`).
+            legal: what the harness can carry out now; by default whatever makes sense in the state.
+            policy: `forced_check` is a baseline that tests once before anything is handed in.
+            rng: source of exploration; used only when the model explores.
+
+        Raises:
+            ModelError: the model was made before there were interventions.
+            ParameterError: a field of the state, or something in `legal`, is no known word.
+        """
+        if self._actor is None:
+            raise ModelError("this model has no actor, so that there is nothing to steer by")
+        run = featurise_run(self._pipeline, state, sandbox=self._sandbox)
+        return steer(
+            self.manifest,
+            self._actor,
+            run,
+            legal,
+            policy=policy,
+            rng=rng or np.random.default_rng(),
+        )
+
     def _components(
-        self, group: DecisionGroup, probability: Floats, language: Language
+        self, group: DecisionGroup, relative: Floats, probability: Floats, language: Language
     ) -> list[dict[str, float]]:
         """Expected weighted reward by component; success comes from the calibrated head."""
         names = self.manifest.components
         values = with_success(
-            action_values(self._critic, group),
+            action_values(self._critic, group, relative),
             probability,
             components=names,
             weights=self.manifest.weights,
@@ -134,11 +213,12 @@ class Controller:
         self,
         logits: Floats,
         group: DecisionGroup,
+        relative: Floats,
         components: Sequence[Mapping[str, float]],
         goal: Mapping[str, float] | None,
     ) -> Floats:
         if goal is None:
-            return combine(self.manifest.combination, logits, group.signals)
+            return combine(self.manifest.combination, logits, group.signals, relative)
         unknown = sorted(goal.keys() - self.manifest.weights.keys())
         if unknown:
             known = ", ".join(self.manifest.components)
@@ -185,7 +265,7 @@ class Controller:
             review=chosen_index in {item.index for item in scored.needs_review},
             beyond_k_max=len(scored.kept) > self.manifest.k_max,
             propensity=propensity,
-            model_digest=self.manifest.digest,
+            model_digest=self._digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
         )
 
@@ -206,7 +286,7 @@ class Controller:
             filtered=filtered,
             needs_review=needs_review,
             propensity=1.0,
-            model_digest=self.manifest.digest,
+            model_digest=self._digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
         )
 

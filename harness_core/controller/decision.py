@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from harness_core.records import Record
+from harness_core.trajectories.vocabulary import ActionKind
 
 
 class Reason(StrEnum):
@@ -17,6 +18,16 @@ class Reason(StrEnum):
     """The best candidate is below the threshold: the fallback decided."""
     ALL_FILTERED = "all_filtered"
     """Every candidate is dangerous: nothing is chosen, whatever the fallback."""
+    POLICY = "policy"
+    """The actor's most likely intervention."""
+    GOOD_ENOUGH = "good_enough"
+    """The best attempt so far is likely enough to succeed: hand it in."""
+    NOT_GOOD_ENOUGH = "not_good_enough"
+    """It is not: the actor's most likely way to go on."""
+    FORCED_CHECK = "forced_check"
+    """The baseline that tests once before anything is handed in."""
+    NOTHING_LEGAL = "nothing_legal"
+    """No intervention that the harness offers makes sense in this state."""
 
 
 class FilteredCandidate(Record):
@@ -54,3 +65,8 @@ class Decision(Record):
     """Probability with which this choice was made."""
     model_digest: str
     feature_fingerprint: str
+    legal: tuple[ActionKind, ...] = ()
+    """Interventions that were legal, where one of them was asked for; `chosen_index` and `scores`
+    (the actor's probabilities) are theirs then."""
+    intervention: ActionKind | None = None
+    """The one that was chosen."""

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 
 from harness_core.controller.combination import Combination
 from harness_core.controller.config import ControllerConfig
+from harness_core.controller.stopping import Steering
 from harness_core.errors import ModelError
 from harness_core.records import Record
 from harness_core.tables import combine_digests, file_digest, publish_bytes
@@ -37,13 +38,20 @@ class ModelManifest(Record):
     development tasks (`evaluation.over_optimisation`). Beyond it a decision says so."""
     development_tasks: tuple[str, ...]
     """Tasks that the model may have learnt from, sorted; all others are held out for it."""
+    teacher: str | None = None
+    """Digest of the model that this one was distilled from; None for one that learnt from logs."""
+    steering: Steering | None = None
+    """What was learnt about interventions; models made before there were any lack it."""
     files: dict[str, str]
     """Relative path → sha256 of every other file of the folder."""
 
     @property
     def digest(self) -> str:
         """Identity of the model: equal contents, equal digest."""
-        return combine_digests([("manifest", self.model_dump_json())])
+        # A model that was registered before there was a field keeps its digest.
+        added = {name for name in ("teacher", "steering") if getattr(self, name) is None}
+        content = self.model_dump_json(exclude=added)
+        return combine_digests([("manifest", content)])
 
 
 def write_manifest(folder: Path, manifest: ModelManifest) -> None:

@@ -27,16 +27,24 @@ class Critic(Protocol):
         """Worth of states by component [K, C]."""
         ...
 
+    def running(self, state: Floats) -> Floats:
+        """How promising attempts are that still run, [K]; comparable at one step of one task."""
+        ...
 
-def attempt_logits(critic: Critic, group: DecisionGroup) -> Floats:
-    """Terminal logits [K] of the complete attempts of a group."""
-    return critic.terminal(np.concatenate([group.after, set_relative(group.signals)], axis=1))
+
+def attempt_logits(critic: Critic, group: DecisionGroup, relative: Floats | None = None) -> Floats:
+    """Terminal logits [K] of the complete attempts of a group.
+
+    `relative` saves making the set-relative features of the group once more.
+    """
+    within = set_relative(group.signals) if relative is None else relative
+    return critic.terminal(np.concatenate([group.after, within], axis=1))
 
 
-def action_values(critic: Critic, group: DecisionGroup) -> Floats:
+def action_values(critic: Critic, group: DecisionGroup, relative: Floats | None = None) -> Floats:
     """Expected weighted return by component [K, C] of the candidates' (last) actions."""
-    action = np.concatenate([group.action, set_relative(group.signals)], axis=1)
-    return critic.q(group.before, action)
+    within = set_relative(group.signals) if relative is None else relative
+    return critic.q(group.before, np.concatenate([group.action, within], axis=1))
 
 
 def success_component(language: Language) -> str:

@@ -104,6 +104,14 @@ class CrossFit:
             result[rows] = self.model_of(int(fold)).critic.value(states[rows]).sum(axis=1)
         return result
 
+    def running(self, states: Floats, folds: Integers) -> Floats:
+        """How promising attempts are that still run, from their states [N, Ds]."""
+        result = np.zeros(len(states), dtype=np.float32)
+        for fold in np.unique(folds):
+            rows = folds == fold
+            result[rows] = self.model_of(int(fold)).critic.running(states[rows])
+        return result
+
     def _raw(self, subsets: Sequence[Subset]) -> list[Floats]:
         """Logits of attempts, total action values of steps."""
         return self._by_model(subsets, _network)

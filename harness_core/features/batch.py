@@ -4,16 +4,20 @@ Letters: K candidates, N transitions, Ds/Da/Dr widths of state, action and set-r
 C components, I inputs that programs were run on, G generated checks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from harness_core.trajectories.vocabulary import GroupKind, Split
+from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Split
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+UNKNOWN_INTERVENTION: Final = -1
+N_KINDS: Final = len(ActionKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,13 @@ class GroupSignals:
     generated_passed: Flags  # [K, G]
     outputs: Integers  # [K, I]; 0 for an error or time-out
     agent_prior: Floats  # [K]; out-of-fold success rate of the agent
+    made_outputs: Integers = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    """[K, J] what came back on inputs that were made; 0 for an error or time-out."""
+
+    def __post_init__(self) -> None:
+        if not len(self.made_outputs) and len(self.n_chars):
+            nothing = np.zeros((len(self.n_chars), 0), dtype=np.int64)
+            object.__setattr__(self, "made_outputs", nothing)
 
     def take(self, index: Integers) -> "GroupSignals":
         """The signals of a subset of candidates."""
@@ -38,6 +49,7 @@ class GroupSignals:
             generated_passed=self.generated_passed[index],
             outputs=self.outputs[index],
             agent_prior=self.agent_prior[index],
+            made_outputs=self.made_outputs[index],
         )
 
 
@@ -107,3 +119,16 @@ class TransitionArrays:
     fold: Integers  # [N]; −1 for the frozen test slice
     split: npt.NDArray[np.str_]  # [N]
     task_id: npt.NDArray[np.str_]  # [N]
+    intervention: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """[N] place in `ActionKind` of the intervention that the action amounts to, −1 where it is not
+    known; arrays made without interventions know none."""
+    legal: Flags = field(default_factory=lambda: np.zeros((0, N_KINDS), dtype=np.bool_))
+    """[N, kinds] interventions that were legal in the state; none where they are not known."""
+
+    def __post_init__(self) -> None:
+        n_rows = len(self.discount)
+        if not len(self.intervention):
+            unknown = np.full(n_rows, UNKNOWN_INTERVENTION, dtype=np.int64)
+            object.__setattr__(self, "intervention", unknown)
+        if not len(self.legal):
+            object.__setattr__(self, "legal", np.zeros((n_rows, N_KINDS), dtype=np.bool_))

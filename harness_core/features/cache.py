@@ -23,6 +23,8 @@ FILE_NAME: Final = "embeddings.sqlite"
 _BUSY_S: Final = 60.0
 _KEYS_PER_QUERY: Final = 500
 _TEXTS_PER_WRITE: Final = 256
+_MAX_IN_MEMORY: Final = 20_000
+"""Vectors kept where there is no file; who serves for months may not fill the memory."""
 _CREATE: Final = (
     "CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB NOT NULL) "
     "WITHOUT ROWID"
@@ -67,7 +69,7 @@ class EmbeddingCache:
 class CachedEncoder:
     """Any encoder, asked only for texts that it never saw.
 
-    `n_hits` and `n_misses` count distinct texts; without a file, vectors are kept in memory.
+    `n_hits` and `n_misses` count distinct texts; without a file, the last ones are kept in memory.
     """
 
     def __init__(self, encoder: TextEncoder, cache: EmbeddingCache | None = None) -> None:
@@ -113,8 +115,10 @@ class CachedEncoder:
     def _write(self, items: Mapping[bytes, bytes]) -> None:
         if self._cache is not None:
             self._cache.write(items.items())
-        else:
-            self._memory.update(items)
+            return
+        self._memory.update(items)
+        for _ in range(len(self._memory) - _MAX_IN_MEMORY):
+            del self._memory[next(iter(self._memory))]  # the oldest
 
 
 def _groups(missing: Mapping[bytes, str]) -> Iterator[dict[bytes, str]]:

@@ -2,10 +2,12 @@
 
 An encoder is known by its fingerprint, a digest of everything that its vectors depend on. Two
 encoders with the same fingerprint give the same vectors, so vectors can be cached under it, and a
-model trained with one refuses to be used with another.
+model trained with one refuses to be used with another. A fine-tuned encoder is the model in the
+folder and the weights that were changed, which are part of its fingerprint.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -16,6 +18,7 @@ from harness_core.errors import ModelError, ParameterError
 from harness_core.features.batch import Floats
 from harness_core.features.config import EncoderConfig
 from harness_core.features.hashed import HashedEncoder
+from harness_core.features.tuned_weights import TunedWeights
 from harness_core.tables import combine_digests, file_digest
 
 MINILM_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -51,8 +54,10 @@ class TextEncoder(Protocol):
         """One row a text, [N, width], in order."""
 
 
-def open_encoder(config: EncoderConfig) -> TextEncoder:
+def open_encoder(config: EncoderConfig, tuned: TunedWeights | None = None) -> TextEncoder:
     """The encoder that the configuration names; weights are checked here and loaded when used.
+
+    `tuned` takes the place of the weights that fine-tuning changed.
 
     Raises:
         ParameterError: `folder` without a path.
@@ -60,12 +65,14 @@ def open_encoder(config: EncoderConfig) -> TextEncoder:
             ones.
     """
     if config.name == "hashed":
+        if config.finetune is not None:
+            raise ParameterError("features.encoder.finetune: a hashed encoder has no weights")
         return HashedEncoder()
     if config.name == "minilm":
-        return _transformer(_minilm_folder(), config, weights_sha256=MINILM_SHA256)
+        return _transformer(_minilm_folder(), config, tuned, weights_sha256=MINILM_SHA256)
     if config.path is None:
         raise ParameterError("features.encoder.path: needed when features.encoder.name is 'folder'")
-    return _transformer(Path(config.path), config, weights_sha256=None)
+    return _transformer(Path(config.path), config, tuned, weights_sha256=None)
 
 
 class TransformersEncoder:
@@ -83,13 +90,18 @@ class TransformersEncoder:
         max_chunks: int,
         batch_size: int,
         weights_sha256: str | None = None,
+        tuned: TunedWeights | None = None,
     ) -> None:
         self._folder = folder
         self._max_tokens = max_tokens
         self._max_chunks = max_chunks
         self._batch_size = batch_size
+        self._tuned = tuned
+        self._tokenizer: Any = None
         self._loaded: _Loaded | None = None
         digests = _digests(folder, weights_sha256=weights_sha256)
+        if tuned is not None:
+            digests.append(("tuned", tuned.sha256))
         settings = f"{_POOLING} max_tokens={max_tokens} max_chunks={max_chunks}"
         self.fingerprint = combine_digests([*digests, ("pooling", settings)])
         self.width = _hidden_size(folder)
@@ -110,7 +122,8 @@ class TransformersEncoder:
         with torch.inference_mode():
             for start in range(0, len(chunks), self._batch_size):
                 batch = chunks[start : start + self._batch_size]
-                pooled = _pool(model, [chunk.tokens for chunk in batch], tokenizer.pad_token_id)
+                tokens = [chunk.tokens for chunk in batch]
+                pooled = pool_tokens(model, tokens, tokenizer.pad_token_id).numpy()
                 # add.at, because two chunks of one text may share a batch.
                 np.add.at(sums, [chunk.text_index for chunk in batch], pooled)
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
@@ -118,7 +131,7 @@ class TransformersEncoder:
 
     def chunks(self, text: str) -> Iterator[list[int]]:
         """The token sequences that a text is encoded as, at least one."""
-        tokenizer = self._load().tokenizer
+        tokenizer = self.tokenizer()
         # What looks like a special token inside a text is text: it must not end a sequence.
         options = {"split_special_tokens": True, "verbose": False}
         empty: list[int] = tokenizer("", **options)["input_ids"]
@@ -132,25 +145,39 @@ class TransformersEncoder:
         for start in range(0, max(len(body), 1), n_body):
             yield [*first, *body[start : start + n_body], *last]
 
+    def tokenizer(self) -> Any:
+        """The tokenizer of the folder."""
+        if self._tokenizer is None:
+            from transformers import AutoTokenizer  # noqa: PLC0415  # heavy
+
+            with _readable(self._folder):
+                self._tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+        return self._tokenizer
+
+    def fresh_model(self) -> Any:
+        """The transformer in single precision, tuned weights in place, for whoever trains it."""
+        from transformers import AutoModel  # noqa: PLC0415  # heavy
+        from transformers.utils import logging  # noqa: PLC0415  # as above
+
+        # A bar for a hundred small tensors is no progress that anybody waits for.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # no annotations upstream
+        with _readable(self._folder):
+            model = AutoModel.from_pretrained(
+                self._folder, local_files_only=True, use_safetensors=True
+            )
+        model = model.eval().float()
+        if self._tuned is not None:
+            self._tuned.put_into(model)
+        return model
+
     def _load(self) -> "_Loaded":
         if self._loaded is None:
-            from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415  # heavy
-            from transformers.utils import logging  # noqa: PLC0415  # as above
-
             from harness_core.features.packed_linear import (  # noqa: PLC0415  # brings torch
                 pack_linear_layers,
             )
 
-            # A bar for a hundred small tensors is no progress that anybody waits for.
-            logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # no annotations upstream
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
-                model = AutoModel.from_pretrained(
-                    self._folder, local_files_only=True, use_safetensors=True
-                )
-            except (OSError, ValueError) as error:
-                raise ModelError(f"{self._folder}: not a transformers model: {error}") from error
-            self._loaded = _Loaded(pack_linear_layers(model.eval().float()), tokenizer)
+            model = pack_linear_layers(self.fresh_model())
+            self._loaded = _Loaded(model, self.tokenizer())
         return self._loaded
 
 
@@ -164,8 +191,8 @@ class _Loaded(NamedTuple):
     tokenizer: Any
 
 
-def _pool(model: Any, batch: list[list[int]], pad: int) -> Floats:
-    """Mean over the tokens of each chunk, L2 norm 1, [B, width]."""
+def pool_tokens(model: Any, batch: Sequence[Sequence[int]], pad: int) -> Any:
+    """Mean over the tokens of each chunk, L2 norm 1, as a tensor [B, width]."""
     import torch  # noqa: PLC0415  # heavy; only those who encode pay for it
 
     length = max(map(len, batch))
@@ -174,15 +201,27 @@ def _pool(model: Any, batch: list[list[int]], pad: int) -> Floats:
     for row, item in enumerate(batch):
         tokens[row, : len(item)] = torch.tensor(item, dtype=torch.long)
         mask[row, : len(item)] = 1
-    hidden = model(input_ids=tokens, attention_mask=mask).last_hidden_state
+    tokens, mask = tokens.to(model.device), mask.to(model.device)
+    hidden = model(input_ids=tokens, attention_mask=mask).last_hidden_state.float()
     weights = mask.unsqueeze(-1).to(hidden.dtype)
     mean = (hidden * weights).sum(dim=1) / weights.sum(dim=1)
-    normalised = torch.nn.functional.normalize(mean, dim=1)
-    return np.asarray(normalised.numpy(), dtype=np.float32)
+    return torch.nn.functional.normalize(mean, dim=1)
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder}: not a transformers model: {error}") from error
 
 
 def _transformer(
-    folder: Path, config: EncoderConfig, *, weights_sha256: str | None
+    folder: Path,
+    config: EncoderConfig,
+    tuned: TunedWeights | None,
+    *,
+    weights_sha256: str | None,
 ) -> TransformersEncoder:
     return TransformersEncoder(
         folder,
@@ -190,6 +229,7 @@ def _transformer(
         max_chunks=config.max_chunks,
         batch_size=config.batch_size,
         weights_sha256=weights_sha256,
+        tuned=tuned,
     )
 
 

@@ -1,9 +1,10 @@
 """What a program does when it is run: visible and generated checks, and what it returns.
 
 Each distinct program of a task runs once, on call expressions taken from the visible and generated
-checks. Only the calls enter the box; expected values stay here, and hidden checks are never looked
-at. What comes back serves three times: visible checks passed, generated checks passed, and a key of
-each returned value, so that candidates can be compared on the same inputs without any answer.
+checks, and on further ones made from these (`features.made_inputs`). Only the calls enter the box;
+expected values stay here, and hidden checks are never looked at. What comes back serves three
+times: visible checks passed, generated checks passed, and a key of each returned value, so that
+candidates can be compared on the same inputs without any answer.
 """
 
 import math
@@ -13,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from harness_core.features.contents import ActionContent, TaskContent, TrajectoryContent
 from harness_core.features.keys import value_key
+from harness_core.features.made_inputs import made_calls
 from harness_core.sandbox.comparison import Comparison
 from harness_core.sandbox.grader import GradeJob
 from harness_core.sandbox.protocol import ProgramJob
@@ -57,7 +59,9 @@ class ExecutionSignals:
     generated_passed: tuple[bool, ...] = ()
     """One flag a generated check that was run."""
     outputs: tuple[int, ...] = ()
-    """Key of what came back on each input; 0 for an error or time-out."""
+    """Key of what came back on each input of a check; 0 for an error or time-out."""
+    made_outputs: tuple[int, ...] = ()
+    """The same on each input that was made."""
     columns: tuple[float, ...] = (0.0,) * len(EXECUTION)
     """The columns `EXECUTION`."""
 
@@ -78,8 +82,11 @@ class CheckPlan:
     """How one task's programs are run."""
 
     calls: tuple[str, ...]
+    """Calls of checks, then those that were made."""
+    n_shown: int
+    """Number of calls of checks."""
     n_inputs: int
-    """The first calls are those whose outputs are compared."""
+    """The first calls are those whose outputs are compared, besides those that were made."""
     visible: tuple[Expectation, ...]
     opaque: tuple[str, ...]
     """Visible checks that are no plain calls; the grader judges them."""
@@ -95,10 +102,11 @@ def is_program(action: ActionContent, task: TaskContent) -> bool:
     )
 
 
-def plan_checks(task: TaskContent, *, max_inputs: int) -> CheckPlan:
-    """Take the calls out of a task's visible and generated checks.
+def plan_checks(task: TaskContent, *, max_inputs: int, max_made: int = 0) -> CheckPlan:
+    """Take the calls out of a task's visible and generated checks, and make further ones.
 
-    Every visible call is run; generated ones, most frequent first, fill up to `max_inputs`.
+    Every visible call is run; generated ones, most frequent first, fill up to `max_inputs`. Up to
+    `max_made` more are made.
     """
     calls: dict[str, int] = {}
     visible, opaque, generated = [], [], []
@@ -115,7 +123,8 @@ def plan_checks(task: TaskContent, *, max_inputs: int) -> CheckPlan:
             index = calls.setdefault(split.call, len(calls))
             generated.append(Expectation(index, split.comparison))
     return CheckPlan(
-        calls=tuple(calls),
+        calls=(*calls, *_made(task, list(calls), limit=max_made)),
+        n_shown=len(calls),
         n_inputs=min(len(calls), max_inputs),
         visible=tuple(visible),
         opaque=tuple(opaque),
@@ -123,12 +132,19 @@ def plan_checks(task: TaskContent, *, max_inputs: int) -> CheckPlan:
     )
 
 
+def _made(task: TaskContent, calls: Sequence[str], *, limit: int) -> list[str]:
+    if not task.entry_point:
+        return []
+    source = "\n".join(text for text in (task.initial_state, task.description) if text)
+    return made_calls(source, task.entry_point, calls, limit=limit)
+
+
 def needs_running(contents: Iterable[TrajectoryContent]) -> bool:
     """Whether there is any program that could be run on any check."""
     return any(
         is_program(action, content.task)
         for content in contents
-        if content.task.visible_checks or content.task.generated_checks
+        if content.task.visible_checks or content.task.generated_checks or content.task.entry_point
         for step in content.steps
         for action in step.actions
     )
@@ -143,7 +159,11 @@ class ProgramKey(NamedTuple):
 
 
 def run_all(
-    programs: Mapping[ProgramKey, TaskContent], runner: ProgramRunner, *, max_inputs: int
+    programs: Mapping[ProgramKey, TaskContent],
+    runner: ProgramRunner,
+    *,
+    max_inputs: int,
+    max_made: int = 0,
 ) -> dict[ProgramKey, ExecutionSignals]:
     """Run every distinct program once; equal programs with equal calls share one run."""
     plans: dict[tuple[str, str], CheckPlan] = {}
@@ -152,7 +172,7 @@ def run_all(
     for key, task in programs.items():
         place = (task.source, task.task_id)
         if place not in plans:
-            plans[place] = plan_checks(task, max_inputs=max_inputs)
+            plans[place] = plan_checks(task, max_inputs=max_inputs, max_made=max_made)
         plan = plans[place]
         if plan.calls:
             jobs[ProgramJob(key.text, plan.calls)] = None
@@ -176,19 +196,20 @@ def read_signals(
     if run is None and verdict is None:
         return UNKNOWN
     calls = () if run is None or run.tampered else run.calls
-    statuses = [call.status for call in calls]
+    # Made inputs may break the contract of the task: failing on them says nothing by itself.
+    statuses = [call.status for call in calls[: plan.n_shown]]
     # A reply that honest code does not produce counts as no reply at all.
     values = [call.value if call.status is CallStatus.VALUE else _NOTHING for call in calls]
     values += [_NOTHING] * (len(plan.calls) - len(values))
     visible_rate = _visible_rate(plan, values, verdict)
     generated = tuple(_passes(item, values) for item in plan.generated)
     keys = tuple(0 if value is _NOTHING else value_key(value) for value in values)
-    known = [key for key in keys if key]
-    n = max(len(values), 1)
+    known = [key for key in keys[: plan.n_shown] if key]
+    n = max(plan.n_shown, 1)
     stopped = statuses.count(CallStatus.TIMEOUT) + statuses.count(CallStatus.DIED)
     columns = (
         1.0,
-        float(CallStatus.NOT_LOADED in statuses),
+        float(any(call.status is CallStatus.NOT_LOADED for call in calls)),
         0.0 if math.isnan(visible_rate) else visible_rate,
         float(not math.isnan(visible_rate)),
         float(visible_rate == 1.0),
@@ -203,6 +224,7 @@ def read_signals(
         visible_rate=visible_rate,
         generated_passed=generated,
         outputs=keys[: plan.n_inputs],
+        made_outputs=keys[plan.n_shown :],
         columns=columns,
     )
 

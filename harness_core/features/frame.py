@@ -30,7 +30,7 @@ TEXT_COLUMNS: Final = ("task", "action", "program", "observation")
 
 KINDS: Final = tuple(ActionKind)
 
-_MAX_CHARS: Final[Mapping[str, int]] = {
+MAX_CHARS: Final[Mapping[str, int]] = {
     "task": 1500,
     "action": 1000,
     "program": 4000,
@@ -99,7 +99,7 @@ class Frame:
 
     def text_of(self, column: str, text: str) -> int:
         """Number of a text in its column, added if it is new."""
-        tail = text.strip()[-_MAX_CHARS[column] :]
+        tail = text.strip()[-MAX_CHARS[column] :]
         known = self.texts[column]
         return known.setdefault(tail, len(known)) if tail else NO_ROW
 

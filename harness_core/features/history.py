@@ -9,9 +9,13 @@ import re
 from collections import Counter
 from typing import Final
 
+import orjson
+
 from harness_core.features.contents import StepContent
 from harness_core.features.execution import ExecutionSignals
 from harness_core.features.keys import text_key
+from harness_core.trajectories.guidance import ARGUMENT as GUIDANCE
+from harness_core.trajectories.guidance import without_guidance
 from harness_core.trajectories.vocabulary import INTERVENTIONS, ActionKind
 
 NUMERIC: Final[tuple[str, ...]] = (
@@ -85,7 +89,7 @@ class History:
         self._kinds[_group_of(action.kind)] += 1
         self._is_error = step.is_error
         self._n_errors += bool(step.is_error)
-        key = (action.kind.value, text_key(action.text), action.arguments)
+        key = (action.kind.value, text_key(action.text), _own(action.arguments))
         self._is_repeat = key in self._actions
         self._n_repeats += self._is_repeat
         self._actions.add(key)
@@ -147,6 +151,14 @@ class History:
 
 
 _GROUPS: Final = ("program", "message", "tool_call", "intervention")
+
+
+def _own(arguments: str) -> str:
+    """Arguments without the guidance: the same action under other guidance is a repeat."""
+    if GUIDANCE not in arguments:
+        return arguments
+    own = without_guidance(orjson.loads(arguments))
+    return orjson.dumps(own, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _group_of(kind: ActionKind) -> str:

@@ -28,6 +28,7 @@ from harness_core.features.interim import (
     TRANSITIONS_PATH,
     Folder,
 )
+from harness_core.features.interventions import read_interventions, with_interventions
 from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.features.table import SIGNALS, FeatureSchema, actions_schema, states_schema
 from harness_core.rewards.table import COMPONENTS
@@ -82,7 +83,8 @@ def load_transitions(workspace: Folder) -> TransitionArrays:
     """All transitions of a working folder, in order.
 
     An action's vector ends in its set-relative features where it was taken from logged candidates,
-    and in zeros where it was the only one.
+    and in zeros where it was the only one. Interventions are unknown in a feature folder that was
+    written before there were any.
 
     Raises:
         NoDataError: a table is missing.
@@ -92,7 +94,11 @@ def load_transitions(workspace: Folder) -> TransitionArrays:
     table = read_table(workspace.path(TRANSITIONS_PATH), TRANSITIONS)
     states = _read(workspace, "states", states_schema(len(schema.state)))
     within = _taken_within_group(load_groups(workspace), _taken_keys(workspace))
-    return transitions_from(table, states, schema, within)
+    arrays = transitions_from(table, states, schema, within)
+    interventions = read_interventions(workspace.path(FEATURES_PATH))
+    if interventions is None:
+        return arrays
+    return with_interventions(arrays, _keys(table), interventions)
 
 
 def transitions_from(
@@ -102,8 +108,7 @@ def transitions_from(
     within_group: Mapping[tuple[str, int], Floats],
 ) -> TransitionArrays:
     """The transitions of a table; `within_group` has the set-relative features of taken actions."""
-    rows = {name: transitions.column(name).to_pylist() for name in ("trajectory_id", "step_index")}
-    keys = list(zip(rows["trajectory_id"], rows["step_index"], strict=True))
+    keys = _keys(transitions)
     index = _index(states, ("trajectory_id", "step_index"))
     state_vectors = _vectors(states, "state")
     is_virtual = transitions.column("is_virtual").to_numpy(zero_copy_only=False).astype(bool)
@@ -127,10 +132,10 @@ def transitions_from(
             action[number, len(schema.action) :] = within_group[key]
     discount = _floats(transitions, "discount")
     next_state = np.where((discount == 0.0)[:, None], np.float32(0.0), next_state)
-    _, trajectory = np.unique(np.array(rows["trajectory_id"], dtype=np.str_), return_inverse=True)
+    _, trajectory = np.unique(_strings(transitions, "trajectory_id"), return_inverse=True)
     return TransitionArrays(
         trajectory=trajectory.astype(np.int64),
-        step_index=np.array(rows["step_index"], dtype=np.int64),
+        step_index=np.array([step for _, step in keys], dtype=np.int64),
         state=state,
         action=action,
         next_state=next_state,
@@ -173,6 +178,7 @@ class _Features:
             visible_rate=_take(column["visible_rate"], rows).astype(np.float32),
             generated_passed=pad_flags([column["generated_passed"][row] for row in rows]),
             outputs=pad_keys([column["outputs"][row] for row in rows]),
+            made_outputs=pad_keys([column["made_outputs"][row] for row in rows]),
             agent_prior=_take(column["agent_prior"], rows).astype(np.float32),
         )
 
@@ -260,6 +266,11 @@ def _read(workspace: Folder, name: str, schema: pa.Schema) -> pa.Table:
     mapped = Dataset.from_parquet(str(path), cache_dir=str(workspace.path(DATASETS_PATH)))
     table: pa.Table = mapped.data.table
     return table
+
+
+def _keys(table: pa.Table) -> list[tuple[str, int]]:
+    names = ("trajectory_id", "step_index")
+    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
 
 
 def _index(table: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

@@ -6,14 +6,15 @@ time, exactly as it saw its training data. Everything goes through `transform_co
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from harness_core.errors import ParameterError
 from harness_core.features.batch import Floats
 from harness_core.features.config import FeatureConfig
 from harness_core.features.contents import TrajectoryContent
-from harness_core.features.encoder import TextEncoder
+from harness_core.features.encoder import TextEncoder, TransformersEncoder, open_encoder
 from harness_core.features.execution import (
     EXECUTION,
     ExecutionSignals,
@@ -35,6 +36,7 @@ from harness_core.features.storage import (
 )
 from harness_core.features.table import FeatureSchema
 from harness_core.features.texts import Encoders, choose, fit_projections, project
+from harness_core.features.tuning import EncoderTuner, Tuning, text_groups
 from harness_core.features.vectors import FeatureArrays, FeatureTables, tables_of
 
 
@@ -45,9 +47,12 @@ class FeaturePipeline:
         self,
         stored: StoredPipeline,
         encoders: Encoders,
+        *,
+        figures: Mapping[str, Any] | None = None,
     ) -> None:
         self._stored = stored
         self._encoders = encoders
+        self._figures = figures or {}
 
     @property
     def config(self) -> FeatureConfig:
@@ -68,16 +73,18 @@ class FeaturePipeline:
         runner: ProgramRunner | None = None,
         cache: Path | None = None,
         encoder: TextEncoder | None = None,
+        tuner: EncoderTuner | None = None,
     ) -> Self:
         """Fit on the development tasks of the tables.
 
         `runner` runs programs (without one their signals are unknown), `cache` is the folder of the
-        embedding cache, `encoder` replaces the configured encoder.
+        embedding cache, `encoder` replaces the configured encoder, `tuner` fits the encoder where
+        the configuration wants that.
         """
         contents = list(tables.contents())
-        frame = build_frame(contents, _execute(contents, runner, max_inputs=config.max_inputs))
+        frame = build_frame(contents, _execute(contents, runner, config))
         encoders = Encoders(config.encoder, cache=cache, configured=encoder)
-        return cls._fit(frame, tables, config, encoders)
+        return cls._fit(frame, tables, config, encoders, tuner)
 
     @classmethod
     def fit_transform(
@@ -88,12 +95,13 @@ class FeaturePipeline:
         runner: ProgramRunner | None = None,
         cache: Path | None = None,
         encoder: TextEncoder | None = None,
+        tuner: EncoderTuner | None = None,
     ) -> tuple[Self, FeatureTables]:
         """`fit`, then `transform` of the same tables, with one pass over them."""
         contents = list(tables.contents())
-        frame = build_frame(contents, _execute(contents, runner, max_inputs=config.max_inputs))
+        frame = build_frame(contents, _execute(contents, runner, config))
         encoders = Encoders(config.encoder, cache=cache, configured=encoder)
-        pipeline = cls._fit(frame, tables, config, encoders)
+        pipeline = cls._fit(frame, tables, config, encoders, tuner)
         return pipeline, pipeline._tables(pipeline._vectors(frame, tables.folds()))
 
     def transform(
@@ -112,7 +120,7 @@ class FeaturePipeline:
     ) -> FeatureArrays:
         """The vectors of trajectories; a task without a fold uses the all-development prior."""
         config = self._stored.config
-        signals = _execute(contents, runner, max_inputs=config.max_inputs)
+        signals = _execute(contents, runner, config)
         return self._vectors(build_frame(contents, signals), folds)
 
     def save(self, folder: Path) -> None:
@@ -131,16 +139,26 @@ class FeaturePipeline:
             FeatureSchemaMismatch: this version of the code makes other columns.
         """
         stored = read_stored(folder)
-        encoders = Encoders(stored.config.encoder, cache=cache, configured=encoder)
+        encoders = Encoders(
+            stored.config.encoder, cache=cache, configured=encoder, tuned=stored.tuned
+        )
         stored.check(encoders)
         return cls(stored, encoders)
 
     @classmethod
     def _fit(
-        cls, frame: Frame, tables: InterimTables, config: FeatureConfig, encoders: Encoders
+        cls,
+        frame: Frame,
+        tables: InterimTables,
+        config: FeatureConfig,
+        encoders: Encoders,
+        tuner: EncoderTuner | None,
     ) -> Self:
         is_development = _development(frame, tables.folds())
         choices = choose({column: len(frame.texts[column]) for column in TEXT_COLUMNS}, config)
+        tuned = _tune(frame, tables, choices, config, tuner)
+        if tuned is not None:
+            encoders = encoders.with_tuned(tuned.weights)
         projections = fit_projections(
             _texts_of(frame, is_development),
             choices,
@@ -157,6 +175,7 @@ class FeaturePipeline:
             summary,
             numeric,
             fingerprints={c: encoders.of(choices[c]).fingerprint for c in TEXT_COLUMNS},
+            encoder_tasks=() if tuned is None else tuned.tasks,
         )
         stored = StoredPipeline(
             config=config,
@@ -166,8 +185,10 @@ class FeaturePipeline:
             numeric=numeric,
             priors=priors,
             schema=schema,
+            tuned=None if tuned is None else tuned.weights,
         )
-        return cls(fingerprint_of(stored), encoders)
+        figures = {} if tuned is None else {"finetune": tuned.figures}
+        return cls(fingerprint_of(stored), encoders, figures=figures)
 
     def _vectors(self, frame: Frame, folds: Mapping[str, int]) -> FeatureArrays:
         prior = _priors(frame, folds, self._stored.priors)
@@ -222,16 +243,41 @@ class FeaturePipeline:
                     "set_relative": len(self.schema.set_relative),
                 },
                 "fingerprint": self.schema.fingerprint,
+                **self._figures,
             },
         )
 
 
+def _tune(
+    frame: Frame,
+    tables: InterimTables,
+    choices: Mapping[str, str],
+    config: FeatureConfig,
+    tuner: EncoderTuner | None,
+) -> Tuning | None:
+    if config.encoder.finetune is None:
+        return None
+    if tuner is None:
+        raise ParameterError(
+            "features.encoder.finetune: this caller cannot fine-tune; use `harness features`"
+        )
+    groups = text_groups(frame, tables.candidates, choices, config)
+    encoder = open_encoder(config.encoder)
+    assert isinstance(encoder, TransformersEncoder)  # a hashed one is refused above
+    return tuner(encoder, groups, config.encoder.finetune)
+
+
 def _execute(
-    contents: Sequence[TrajectoryContent], runner: ProgramRunner | None, *, max_inputs: int
+    contents: Sequence[TrajectoryContent], runner: ProgramRunner | None, config: FeatureConfig
 ) -> dict[ProgramKey, ExecutionSignals]:
     if runner is None:
         return {}
-    return run_all(programs_of(contents), runner, max_inputs=max_inputs)
+    return run_all(
+        programs_of(contents),
+        runner,
+        max_inputs=config.max_inputs,
+        max_made=config.max_made_inputs,
+    )
 
 
 def _development(frame: Frame, folds: Mapping[str, int]) -> list[bool]:

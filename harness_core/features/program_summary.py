@@ -8,7 +8,7 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from harness_core.sandbox.folding import parse
@@ -78,8 +78,6 @@ _STUB_MARK: Final = re.compile(
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _TRIVIAL_NUMBERS: Final = frozenset({"0", "1", "2"})
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 def program_summary(
     text: str, *, entry_point: str | None = None, visible_checks: tuple[str, ...] = ()
@@ -91,71 +89,100 @@ def program_summary(
     tree = _parse(text)
     if tree is None:
         return summary
-    nodes = list(_nodes(tree))
-    counts = Counter(name for node, _ in nodes if (name := _COUNTER_OF.get(type(node))))
-    names = {node.id for node, _ in nodes if isinstance(node, ast.Name)}
-    summary.update({name: _log(counts[name]) for name in _COUNTED})
+    walk = _walk(tree)
+    by_type = Counter(map(type, walk.nodes))
+    for kind, count in by_type.items():
+        if (name := _COUNTER_OF.get(kind)) is not None:
+            summary[name] += count
+    for name in _COUNTED:
+        summary[name] = _log(int(summary[name]))
     summary.update(
         parses=1.0,
-        n_lines=_log(_n_logical_lines(nodes)),
-        n_nodes=_log(len(nodes)),
-        depth=_log(max(depth for _, depth in nodes)),
-        n_names=_log(len(names)),
-        n_prints=_log(sum(_is_call_of(node, "print") for node, _ in nodes)),
+        n_lines=_log(_n_statements(by_type)),
+        n_nodes=_log(len(walk.nodes)),
+        depth=_log(max(walk.depths)),
+        n_names=_log(len({node.id for node in walk.nodes if type(node) is ast.Name})),
+        n_prints=_log(_n_calls_of(walk.nodes, "print")),
     )
-    functions = [
-        node for node, _ in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    summary.update(_entry(functions, entry_point))
+    summary.update(_entry(walk, entry_point))
     return summary
 
 
-class _Node(NamedTuple):
-    node: ast.AST
-    depth: int
+class _Walk(NamedTuple):
+    """Nodes in depth-first order, so that what is below a node follows it without a gap."""
+
+    nodes: list[ast.AST]
+    depths: list[int]
+
+    def below(self, place: int) -> list[ast.AST]:
+        """A node and all below it."""
+        end = place + 1
+        while end < len(self.nodes) and self.depths[end] > self.depths[place]:
+            end += 1
+        return self.nodes[place:end]
 
 
 def _parse(text: str) -> ast.Module | None:
     return parse(text) if text.strip() and len(text) <= _MAX_CHARS else None
 
 
-def _nodes(tree: ast.AST) -> Iterator[_Node]:
-    """Nodes with their depth, without recursion, at most `_MAX_NODES`."""
-    stack = [_Node(tree, 0)]
-    for _ in range(_MAX_NODES):
-        if not stack:
-            return
-        item = stack.pop()
-        yield item
-        stack.extend(_Node(child, item.depth + 1) for child in ast.iter_child_nodes(item.node))
+def _walk(tree: ast.AST) -> _Walk:
+    """All nodes with their depths, without recursion, at most `_MAX_NODES`.
+
+    Candidates are summarised while an agent waits, and this is most of it: hence no generator and
+    no pair a node.
+    """
+    walk = _Walk([], [])
+    stack, waiting = [tree], [0]
+    while stack and len(walk.nodes) < _MAX_NODES:
+        node, depth = stack.pop(), waiting.pop()
+        walk.nodes.append(node)
+        walk.depths.append(depth)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            children = value if type(value) is list else (value,)
+            for child in children:
+                if isinstance(child, ast.AST):
+                    stack.append(child)
+                    waiting.append(depth + 1)
+    return walk
 
 
-def _n_logical_lines(nodes: list[_Node]) -> int:
-    return sum(isinstance(node, ast.stmt) for node, _ in nodes)
+def _n_statements(by_type: Mapping[type[ast.AST], int]) -> int:
+    return sum(count for kind, count in by_type.items() if issubclass(kind, ast.stmt))
 
 
-def _entry(functions: list[_Function], entry_point: str | None) -> dict[str, float]:
+def _n_calls_of(nodes: list[ast.AST], name: str) -> int:
+    return sum(type(node) is ast.Call and _is_call_of(node, name) for node in nodes)
+
+
+def _entry(walk: _Walk, entry_point: str | None) -> dict[str, float]:
     """What is said of the function that the checks call, or else of the last one."""
-    named = [function for function in functions if function.name == entry_point]
+    functions = [
+        (place, node)
+        for place, node in enumerate(walk.nodes)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    named = [item for item in functions if item[1].name == entry_point]
     chosen = named or ([] if entry_point else functions)
     if not chosen:
         return {}
-    function = chosen[-1]
+    place, function = chosen[-1]
     body = _without_docstring(function.body)
-    inside = [node for node, _ in _nodes(function)]
+    inside = walk.below(place)
     returns = [node.value for node in inside if isinstance(node, ast.Return) and node.value]
-    arguments = {item.arg for item in ast.walk(function.args) if isinstance(item, ast.arg)}
-    used = {node.id for node in inside if isinstance(node, ast.Name)}
+    arguments = {item.arg for item in _walk(function.args).nodes if isinstance(item, ast.arg)}
+    used = {node.id for node in inside if type(node) is ast.Name}
     return {
         "has_docstring": float(len(body) < len(function.body)),
         "has_entry_point": float(bool(named)),
-        "entry_statements": _log(sum(isinstance(node, ast.stmt) for node in inside)),
+        "entry_statements": _log(_n_statements(Counter(map(type, inside)))),
         "entry_is_stub": float(all(_is_stub(statement) for statement in body)),
         "entry_returns_value": float(bool(returns)),
         "entry_returns_constant": float(
             bool(returns) and all(isinstance(value, ast.Constant) for value in returns)
         ),
-        "entry_is_recursive": float(any(_is_call_of(node, function.name) for node in inside)),
+        "entry_is_recursive": float(_n_calls_of(inside, function.name) > 0),
         "unused_arguments": _log(len(arguments - used - {"self", "cls"})),
     }
 

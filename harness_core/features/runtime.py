@@ -5,13 +5,13 @@ goes through the fitted pipeline like any log.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 
 from harness_core.errors import ParameterError
-from harness_core.features.batch import DecisionGroup, GroupSignals
+from harness_core.features.batch import DecisionGroup, Floats, GroupSignals
 from harness_core.features.contents import (
     ActionContent,
     AgentKey,
@@ -19,6 +19,7 @@ from harness_core.features.contents import (
     TaskContent,
     TrajectoryContent,
 )
+from harness_core.features.interventions import harness_of, situation_after, tool_of
 from harness_core.features.load import pad_flags, pad_keys
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.prior import ALL_DEVELOPMENT
@@ -26,8 +27,11 @@ from harness_core.features.running import SandboxRunner
 from harness_core.features.vectors import FeatureArrays
 from harness_core.sandbox.protocol import Sandbox
 from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Language, Split
+from harness_core.transitions.interventions import Situation
 
 _TASK: Final = "request"
+_NOTHING_YET: Final = (StepContent(actions=(ActionContent(kind=ActionKind.MESSAGE),)),)
+"""Stands for the step that a run begins with: features need one, the state before it does not."""
 
 _Word = TypeVar("_Word", ActionKind, Language)
 
@@ -64,15 +68,69 @@ def featurise_request(
     # Nothing is kept between requests: whoever serves decides what may be written where.
     runner = None if sandbox is None else SandboxRunner(sandbox)
     arrays = pipeline.transform_contents(contents, {}, runner=runner)
-    return _group(arrays, task=task, n_steps=len(history) + 1)
+    return _group(arrays, task=task, lengths=[len(history) + 1] * len(contents))
 
 
-def _group(arrays: FeatureArrays, *, task: TaskContent, n_steps: int) -> DecisionGroup:
+class RunFeatures(NamedTuple):
+    """A run that goes on, as the actor and the terminal head see it."""
+
+    state: Floats  # [Ds] what is known now
+    situation: Situation
+    attempts: DecisionGroup | None
+    """The attempts so far, the present one last; None before there is any."""
+
+
+def featurise_run(
+    pipeline: FeaturePipeline, state: Mapping[str, Any], *, sandbox: Sandbox | None
+) -> RunFeatures:
+    """Where a run stands after its `history`.
+
+    `state` is as in `featurise_request`, with what the harness can do where it is known: `tools`
+    (names of what can be called), `attempts_left`, and `attempts`, the earlier attempts at the same
+    task, each with a `history` and perhaps its own `agent`.
+
+    Raises:
+        ParameterError: a field is missing or no known word.
+    """
+    task = _task(state)
+    runs = [*(state.get("attempts") or ()), state]
+    taken = [
+        tuple(_step(item, where="history") for item in run.get("history") or ()) for run in runs
+    ]
+    contents = [
+        TrajectoryContent(
+            trajectory_id=f"attempt-{number}",
+            task=task,
+            agent=_agent(state, run),
+            steps=steps or _NOTHING_YET,
+        )
+        for number, (run, steps) in enumerate(zip(runs, taken, strict=True))
+    ]
+    present = taken[-1]
+    called = (tool_of(step) for steps in taken for step in steps)
+    tools = frozenset(str(tool) for tool in (*(state.get("tools") or ()), *called) if tool)
+    harness = harness_of(task, tools, attempts_left=state.get("attempts_left"))
+    runner = None if sandbox is None else SandboxRunner(sandbox)
+    arrays = pipeline.transform_contents(contents, {}, runner=runner)
+    lengths = [len(content.steps) for content in contents]
+    begun = np.array([len(steps) > 0 for steps in taken], dtype=np.bool_)
+    group = _group(arrays, task=task, lengths=lengths)
+    return RunFeatures(
+        # What the agent does first has no part in the state before it.
+        state=arrays.state[-1] if present else arrays.state[-2],
+        situation=situation_after(task, present, harness),
+        attempts=group.take(np.flatnonzero(begun)) if begun.any() else None,
+    )
+
+
+def _group(arrays: FeatureArrays, *, task: TaskContent, lengths: Sequence[int]) -> DecisionGroup:
+    """Runs of these numbers of steps, at least one, as candidates."""
     frame = arrays.frame
-    k = len(frame.trajectory_ids)
-    # Every trajectory has the same number of steps, one action each, and one state more.
-    after = np.arange(1, k + 1) * (n_steps + 1) - 1
-    last = np.arange(1, k + 1) * n_steps - 1
+    # A run of n steps has n actions, one a step, and n + 1 states.
+    n_steps = np.asarray(lengths, dtype=np.int64)
+    after = np.cumsum(n_steps + 1) - 1
+    last = np.cumsum(n_steps) - 1
+    k = len(n_steps)
     rows = [frame.actions[index] for index in last]
     return DecisionGroup(
         group_id=task.task_id,
@@ -92,9 +150,10 @@ def _group(arrays: FeatureArrays, *, task: TaskContent, n_steps: int) -> Decisio
             visible_rate=np.array([row.submitted.visible_rate for row in rows], dtype=np.float32),
             generated_passed=pad_flags([row.submitted.generated_passed for row in rows]),
             outputs=pad_keys([row.submitted.outputs for row in rows]),
+            made_outputs=pad_keys([row.submitted.made_outputs for row in rows]),
             agent_prior=arrays.agent_prior,
         ),
-        n_steps=np.full(k, n_steps, dtype=np.int64),
+        n_steps=n_steps,
         n_tokens=np.zeros(k, dtype=np.int64),
         success=np.full(k, np.nan, dtype=np.float32),
         dangerous=np.zeros(k, dtype=np.bool_),

@@ -3,7 +3,8 @@
 Every number compares a candidate with the *other* candidates of the same group, so it is zero when
 there is nothing to compare with (K = 1, no check, no input). Agreement of what programs return
 needs no answers: honest programs agree, wrong ones are wrong in their own ways (Chen et al., 2022,
-"CodeT", for agreement weighted by generated checks).
+"CodeT", for agreement weighted by generated checks). Inputs that were made are looked at only where
+most programs of the group answer them, since others lie outside the contract of the task.
 
 Letters: K candidates, I inputs, G generated checks, Dr features.
 """
@@ -31,6 +32,21 @@ SET_RELATIVE: Final[tuple[str, ...]] = (
     "contested_agreement",
     "answered_inputs_z",
     "outputs_known",
+    "made_agreement",
+    "made_agreement_z",
+    "made_agreement_rank",
+    "made_contested",
+    "made_contested_z",
+    "made_contested_rank",
+    "made_same_outputs",
+    "made_most_common",
+    "made_answered",
+    "made_contested_share",
+    "n_made_log",
+    "vote",
+    "vote_z",
+    "vote_rank",
+    "vote_weight",
     "generated_times_agreement",
     "generated_times_agreement_rank",
     "same_text",
@@ -46,6 +62,10 @@ SET_RELATIVE: Final[tuple[str, ...]] = (
 """Names of the Dr columns, in order."""
 
 _MAX_Z: Final = 4.0
+_MOST: Final = 0.5
+_N_ROUNDS: Final = 2
+_TINY: Final = 1e-6
+_DIGITS: Final = 9
 
 Doubles = npt.NDArray[np.float64]
 
@@ -58,6 +78,8 @@ def set_relative(signals: GroupSignals) -> Floats:
     visible = signals.visible_rate.astype(np.float64)
     generated = _share(signals.generated_passed)
     outputs = _agreement(signals.outputs)
+    made = _agreement(within_contract(signals.made_outputs))
+    votes = _vote(signals)
     product = generated * outputs.mean
     answers = _same(signals.answer_key)
     codet = codet_score(signals) / max(k * signals.generated_passed.shape[1], 1)
@@ -78,6 +100,21 @@ def set_relative(signals: GroupSignals) -> Floats:
         outputs.contested,
         _z(outputs.answered),
         outputs.answered > 0,
+        made.mean,
+        _z(made.mean),
+        _rank(made.mean),
+        made.contested,
+        _z(made.contested),
+        _rank(made.contested),
+        made.exact,
+        made.most_common,
+        made.answered,
+        np.full(k, made.contested_share),
+        np.full(k, np.log1p(made.n_inputs)),
+        votes.share,
+        _z(votes.share),
+        _rank(votes.share),
+        votes.weight,
         product,
         _rank(product),
         _same(signals.text_key),
@@ -111,13 +148,25 @@ class _Agreement(NamedTuple):
     mean: Doubles  # [K] share of (other, input) pairs with the same value
     contested: Doubles  # [K] the same over inputs that tell candidates apart
     answered: Doubles  # [K] share of inputs with a value at all
+    most_common: Doubles  # [K] share of contested inputs with the value that most returned
+    contested_share: float  # of the inputs
+    n_inputs: int
+
+
+def within_contract(outputs: Integers) -> Integers:
+    """The inputs [K, I'] that at least half of the candidates answer that answer anything."""
+    answered = outputs != 0
+    working = answered.any(axis=1)
+    if not working.any():
+        return outputs[:, :0]
+    return outputs[:, answered[working].mean(axis=0) >= _MOST]
 
 
 def _agreement(outputs: Integers) -> _Agreement:
     k, n_inputs = outputs.shape
     if not n_inputs:
         nothing = np.zeros(k)
-        return _Agreement(exact=nothing, mean=nothing, contested=nothing, answered=nothing)
+        return _Agreement(nothing, nothing, nothing, nothing, nothing, 0.0, 0)
     answered = outputs != 0
     equal = outputs[:, None, :] == outputs[None, :, :]  # [K, K, I]
     exact = (equal.all(axis=2).sum(axis=1) - 1) / (k - 1) * answered.any(axis=1)
@@ -130,7 +179,50 @@ def _agreement(outputs: Integers) -> _Agreement:
     contested = (
         n_agreeing[:, is_contested].sum(axis=1) / ((k - 1) * n_contested) if n_contested else mean
     )
-    return _Agreement(exact=exact, mean=mean, contested=contested, answered=answered.mean(axis=1))
+    of_most = (n_agreeing == n_agreeing.max(axis=0)) & answered
+    return _Agreement(
+        exact=exact,
+        mean=mean,
+        contested=contested,
+        answered=answered.mean(axis=1),
+        most_common=(of_most[:, is_contested] if n_contested else of_most).mean(axis=1),
+        contested_share=n_contested / n_inputs,
+        n_inputs=n_inputs,
+    )
+
+
+class _Vote(NamedTuple):
+    """A vote on every input, in which a candidate counts by how well it agreed so far."""
+
+    share: Doubles  # [K] mean weight of the others that return the same
+    weight: Doubles  # [K] what the candidate counts, 1 on average
+
+
+def _vote(signals: GroupSignals) -> _Vote:
+    """Programs and their agreement judged together, by iteration.
+
+    The first weights are those of dual agreement on generated checks, or equal. In each round a
+    candidate's weight becomes the cube of the mean weight of those that return what it returns: who
+    agrees with the reliable is reliable. The cube is what separates one large cluster of equals
+    from several small ones.
+    """
+    outputs = within_contract(np.concatenate([signals.outputs, signals.made_outputs], axis=1))
+    k, n_inputs = outputs.shape
+    if not n_inputs:
+        return _Vote(np.zeros(k), np.ones(k))
+    answered = outputs != 0
+    equal = (outputs[:, None, :] == outputs[None, :, :]) & answered[:, None, :]  # [K, K, I]
+    n_equal = equal.astype(np.float64).sum(axis=2)  # [K, K]
+    weight = 1.0 + codet_score(signals).astype(np.float64)
+    share = np.zeros(k)
+    for _ in range(_N_ROUNDS):
+        weight = weight / weight.sum()
+        own = weight * n_equal.diagonal()
+        share = (n_equal @ weight - own) / (n_inputs * (1.0 - weight + _TINY))
+        # Sums differ in their last digits by the order of candidates; equal ones must tie.
+        share = np.round(share, _DIGITS)
+        weight = share**3 + _TINY
+    return _Vote(share, k * weight / weight.sum())
 
 
 def _is_contested(outputs: Integers) -> Flags:

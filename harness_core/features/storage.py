@@ -1,4 +1,7 @@
-"""A fitted pipeline on disk: a JSON document and its arrays as safetensors, no pickle."""
+"""A fitted pipeline on disk: a JSON document and its arrays as safetensors, no pickle.
+
+The weights that fine-tuning changed, if any, are a safetensors file beside them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +25,7 @@ from harness_core.features.set_relative import SET_RELATIVE
 from harness_core.features.summary import SUMMARY
 from harness_core.features.table import FeatureSchema
 from harness_core.features.texts import Choice, Encoders
+from harness_core.features.tuned_weights import TunedWeights
 from harness_core.records import Record
 from harness_core.tables import combine_digests, publish_bytes
 
@@ -40,6 +44,8 @@ class StoredPipeline:
     numeric: Standardiser
     priors: AgentPriors
     schema: FeatureSchema
+    tuned: TunedWeights | None = None
+    """What fine-tuning changed in the configured encoder."""
 
     def check(self, encoders: Encoders) -> None:
         """Refuse encoders or code that would make other features than those fitted on."""
@@ -60,6 +66,8 @@ class _Document(Record):
     choices: dict[str, Choice]
     priors: AgentPriors
     columns: FeatureSchema
+    tuned_sha256: str | None = None
+    """Digest of the fine-tuned weights; null for an encoder as it was published."""
 
 
 def schema_of(
@@ -68,6 +76,7 @@ def schema_of(
     numeric: Standardiser,
     *,
     fingerprints: dict[str, str],
+    encoder_tasks: tuple[str, ...] = (),
 ) -> FeatureSchema:
     """Names of all columns; the fingerprint is filled in last."""
     action = (
@@ -88,6 +97,7 @@ def schema_of(
         action=action,
         set_relative=SET_RELATIVE,
         encoders=fingerprints,
+        encoder_tasks=encoder_tasks,
         fingerprint="",
     )
 
@@ -106,7 +116,9 @@ def fingerprint_of(stored: StoredPipeline) -> StoredPipeline:
 
 
 def write_stored(folder: Path, stored: StoredPipeline) -> None:
-    """Write both files; the document comes last and makes the folder valid."""
+    """Write all files; the document comes last and makes the folder valid."""
+    if stored.tuned is not None:
+        stored.tuned.save(folder)
     publish_bytes(folder / ARRAYS, safetensors.numpy.save(_arrays(stored)))
     publish_bytes(folder / DOCUMENT, _document(stored))
 
@@ -117,6 +129,7 @@ def read_stored(folder: Path) -> StoredPipeline:
     Raises:
         ModelError: a file is missing or damaged.
         FeatureSchemaMismatch: a column is unknown to this version of the code.
+        FingerprintMismatch: the weights of the encoder are not those that it was stored with.
     """
     try:
         document = _Document.model_validate_json((folder / DOCUMENT).read_bytes())
@@ -134,6 +147,9 @@ def read_stored(folder: Path) -> StoredPipeline:
             numeric=_standardiser(arrays, "numeric", document.columns.state, NUMERIC),
             priors=document.priors,
             schema=document.columns,
+            tuned=None
+            if document.tuned_sha256 is None
+            else TunedWeights.load(folder, sha256=document.tuned_sha256),
         )
     except (OSError, ValidationError, SafetensorError, KeyError) as error:
         raise ModelError(f"{folder}: no usable feature pipeline: {error}") from error
@@ -148,6 +164,7 @@ def _document(stored: StoredPipeline) -> bytes:
         choices=stored.choices,
         priors=stored.priors,
         columns=stored.schema,
+        tuned_sha256=None if stored.tuned is None else stored.tuned.sha256,
     )
     tree = document.model_dump(mode="json")
     options = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS

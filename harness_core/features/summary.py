@@ -8,6 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,10 +17,14 @@ import orjson
 from harness_core.features.batch import Floats
 from harness_core.features.contents import ActionContent, TaskContent
 from harness_core.features.program_summary import PROGRAM_NAMES, program_summary
+from harness_core.trajectories.guidance import ARGUMENT as GUIDANCE
+from harness_core.trajectories.guidance import guidance_of
 from harness_core.trajectories.vocabulary import ActionKind, Language
 
 _MAX_CHARS: Final = 20_000
+_MAX_KEPT: Final = 128
 _N_TOOL_BUCKETS: Final = 8
+_N_GUIDANCE_BUCKETS: Final = 16
 _MIN_VALUE_CHARS: Final = 3
 """Shorter argument values are found in any text by chance."""
 
@@ -69,6 +74,10 @@ _TOOL_NAMES: Final = (
     "tool_unseen_values",
     "tool_depth",
 )
+_GUIDANCE_NAMES: Final = (
+    "is_guided",
+    *(f"guidance_bucket_{bucket}" for bucket in range(_N_GUIDANCE_BUCKETS)),
+)
 
 SUMMARY: Final[tuple[str, ...]] = (
     *_TEXT_NAMES,
@@ -76,6 +85,7 @@ SUMMARY: Final[tuple[str, ...]] = (
     *_SQL_NAMES,
     *_SHELL_NAMES,
     *_TOOL_NAMES,
+    *_GUIDANCE_NAMES,
 )
 """Names of the columns of `summarise`, in order."""
 
@@ -98,14 +108,22 @@ _SHELL_CHANGES: Final = re.compile(
 
 def summarise(action: ActionContent, task: TaskContent, *, seen: str) -> Floats:
     """The summary of an action, [len(SUMMARY)]; `seen` is what the agent was shown before it."""
+    return _summary(action, task, seen)
+
+
+# The candidates of a request share their history: its steps are summarised once, not K times.
+@lru_cache(maxsize=_MAX_KEPT)
+def _summary(action: ActionContent, task: TaskContent, seen: str) -> Floats:
     row = np.zeros(len(SUMMARY), dtype=np.float32)
     for name, value in _columns(action, task, seen):
         row[_INDEX[name]] = value
+    row.flags.writeable = False
     return row
 
 
 def _columns(action: ActionContent, task: TaskContent, seen: str) -> Iterator[tuple[str, float]]:
     yield from _text(action.text)
+    yield from _guidance(action.arguments)
     if action.kind is ActionKind.TOOL_CALL:
         yield from _tool(action.arguments, seen)
     if action.kind is not ActionKind.CODE or not action.text:
@@ -132,7 +150,9 @@ def _text(text: str) -> Iterator[tuple[str, float]]:
     yield "n_numbers", _log(len(_NUMBER.findall(head)))
     yield "digit_share", sum(map(str.isdigit, head)) / n
     yield "upper_share", sum(map(str.isupper, head)) / n
-    yield "symbol_share", sum(not (c.isalnum() or c.isspace()) for c in head) / n
+    # No character is both of the two.
+    n_words = sum(map(str.isalnum, head)) + sum(map(str.isspace, head))
+    yield "symbol_share", (len(head) - n_words) / n
     yield "asks", float("?" in head)
     yield "apologises", float(_APOLOGY.search(head) is not None)
     yield "has_fence", float("```" in head)
@@ -169,12 +189,24 @@ def _tool(arguments: str, seen: str) -> Iterator[tuple[str, float]]:
     leaves = list(_leaves(given))
     values = [leaf.text for leaf in leaves if len(leaf.text) >= _MIN_VALUE_CHARS]
     n_seen = sum(value in seen for value in values)
-    yield f"tool_bucket_{zlib.crc32(name.encode('utf-8', 'replace')) % _N_TOOL_BUCKETS}", 1.0
+    yield f"tool_bucket_{_bucket(name, _N_TOOL_BUCKETS)}", 1.0
     yield "tool_n_arguments", _log(len(given) if isinstance(given, Mapping) else 0)
     yield "tool_n_values", _log(len(values))
     yield "tool_seen_share", n_seen / len(values) if values else 0.0
     yield "tool_unseen_values", _log(len(values) - n_seen)
     yield "tool_depth", _log(max((leaf.depth for leaf in leaves), default=0))
+
+
+def _guidance(arguments: str) -> Iterator[tuple[str, float]]:
+    """Under which guidance the action was proposed; its text was seen before the action."""
+    guided = guidance_of(_parse_call(arguments)) if GUIDANCE in arguments else None
+    if guided is not None and guided.id is not None:
+        yield "is_guided", 1.0
+        yield f"guidance_bucket_{_bucket(guided.id, _N_GUIDANCE_BUCKETS)}", 1.0
+
+
+def _bucket(name: str, n_buckets: int) -> int:
+    return zlib.crc32(name.encode("utf-8", "replace")) % n_buckets
 
 
 def _parse_call(arguments: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class FeatureSchema(Record):
     encoders: dict[str, str]
     """Text column (`task`, `action`, `program`, `observation`) → fingerprint of its encoder; a
     `program` is an action that can be run, and shares the text block of actions."""
+    encoder_tasks: tuple[str, ...] = ()
+    """Tasks whose outcomes the encoder was fine-tuned on, sorted: nothing may be judged on them."""
     fingerprint: str
     """One digest of all the above and of the fitted projections and priors."""
 
@@ -57,6 +59,7 @@ SIGNALS: Final = pa.schema(
         pa.field("visible_rate", pa.float32()),
         pa.field("generated_passed", pa.list_(pa.bool_())),
         pa.field("outputs", pa.list_(pa.int64())),
+        pa.field("made_outputs", pa.list_(pa.int64())),
         pa.field("agent_prior", pa.float32()),
     ]
 )
@@ -65,7 +68,8 @@ SIGNALS: Final = pa.schema(
 `text_key`: hash of the normalised text. `answer_key`: hash of the final answer (result text of a
 query, final message); 0 when there is none. `visible_rate`: share of visible checks passed, NaN
 without any. `generated_passed`: one flag a generated check of the task that was run. `outputs`:
-hash of what the program returned on each of the task's inputs, 0 for an error or time-out.
+hash of what the program returned on each of the task's inputs, 0 for an error or time-out;
+`made_outputs`: the same on inputs that were made from them.
 `agent_prior`: out-of-fold success rate of the agent. Nothing here depends on a hidden outcome of
 the same task.
 """

@@ -18,6 +18,7 @@ from harness_core.features.encoder import TextEncoder, open_encoder
 from harness_core.features.frame import TEXT_COLUMNS
 from harness_core.features.hashed import HashedEncoder
 from harness_core.features.projection import Projection
+from harness_core.features.tuned_weights import TunedWeights
 
 Choice = Literal["configured", "hashed"]
 
@@ -35,8 +36,10 @@ class Encoders:
         *,
         cache: Path | None = None,
         configured: TextEncoder | None = None,
+        tuned: TunedWeights | None = None,
     ) -> None:
         self._config = config
+        self._tuned = tuned
         self._cache = None if cache is None else EmbeddingCache(cache / FILE_NAME)
         self._given = configured
         self._open: dict[Choice, CachedEncoder] = {}
@@ -46,9 +49,15 @@ class Encoders:
         if choice not in self._open:
             encoder: TextEncoder = HashedEncoder()
             if choice == "configured":
-                encoder = self._given or open_encoder(self._config)
+                encoder = self._given or open_encoder(self._config, self._tuned)
             self._open[choice] = CachedEncoder(encoder, self._cache)
         return self._open[choice]
+
+    def with_tuned(self, tuned: TunedWeights) -> "Encoders":
+        """The same, with what fine-tuning changed."""
+        other = Encoders(self._config, tuned=tuned)
+        other._cache = self._cache
+        return other
 
     @property
     def n_misses(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness_core.features.batch import Floats
-from harness_core.features.frame import Frame
+from harness_core.features.frame import MAX_CHARS, Frame
 from harness_core.features.table import SIGNALS, actions_schema, states_schema
 
 
@@ -44,6 +44,11 @@ def tables_of(arrays: FeatureArrays, *, figures: Mapping[str, Any]) -> FeatureTa
             "n_states": len(frame.states),
             "n_actions": len(frame.actions),
             "n_texts": {column: len(texts) for column, texts in frame.texts.items()},
+            # As long as a text may be: most of these were cut, and only their end is encoded.
+            "n_texts_at_limit": {
+                column: sum(len(text) >= MAX_CHARS[column] for text in texts)
+                for column, texts in frame.texts.items()
+            },
             **figures,
         },
     )
@@ -75,6 +80,7 @@ def _signals_table(arrays: FeatureArrays) -> pa.Table:
         pa.array([row.submitted.visible_rate for row in rows], pa.float32()),
         pa.array([row.submitted.generated_passed for row in rows], pa.list_(pa.bool_())),
         pa.array([row.submitted.outputs for row in rows], pa.list_(pa.int64())),
+        pa.array([row.submitted.made_outputs for row in rows], pa.list_(pa.int64())),
         pa.array(prior, pa.float32()),
     ]
     return pa.Table.from_arrays(columns, schema=SIGNALS)

@@ -46,23 +46,49 @@ class Layout(NamedTuple):
 
 
 class TransitionBatch(NamedTuple):
-    """Transitions of whole trajectories."""
+    """Transitions of whole trajectories.
 
-    state: Tensor  # [N, Ds] float32
-    action: Tensor  # [N, Da + Dr] float32
-    next_state: Tensor  # [N, Ds] float32
+    The state after a row is that of the row below it, or `beyond` has it, or nobody needs it.
+    """
+
+    pair: Tensor  # [N, Ds + Da + Dr] float32, state and action side by side
+    n_state: int  # Ds
+    beyond: Tensor  # [E, Ds] float32
+    before_beyond: Tensor  # [E] int64, the row that each follows
+    continues: Tensor  # [N] bool; True where the row below is the next step of the same piece
+    longest: int  # rows of the longest piece
     rewards: Tensor  # [N, C] float32, weighted; 0 where null
     mask: Tensor  # [N, C] bool; False where a component is not learnt
     discount: Tensor  # [N] float32; 0 after termination
-    negative: Tensor  # [N, M] int64, rows whose actions stand for actions not taken here
-    layout: Layout
+    shift: Tensor  # [M] int64, distances to rows whose actions stand for actions not taken
+    n_known: int  # rows whose intervention is known
+    intervention: Tensor  # [N] int64, place in `ActionKind`; −1 where unknown
+    legal: Tensor  # [N, kinds] bool
+    return_advantage: Tensor  # [N] return of the run minus the mean of its task's runs
+    value: Tensor | None = None  # [N, C] V of the states, without gradient, where it is known
+
+    @property
+    def state(self) -> Tensor:
+        """[N, Ds]."""
+        return self.pair[:, : self.n_state]
+
+    @property
+    def action(self) -> Tensor:
+        """[N, Da + Dr]."""
+        return self.pair[:, self.n_state :]
+
+    @property
+    def negative(self) -> Tensor:
+        """Rows whose actions stand for actions not taken here, [N, M] int64."""
+        n_rows = len(self.pair)
+        rows = torch.arange(n_rows, device=self.shift.device)
+        return (rows[:, None] + self.shift) % n_rows
 
 
 class GroupBatch(NamedTuple):
     """Candidates of whole decision groups."""
 
-    state: Tensor  # [N, Ds] float32
-    other: Tensor  # attempts: set-relative [N, Dr]; steps: [action | set-relative] [N, Da + Dr]
+    pair: Tensor  # attempts: [state | set-relative]; steps: [state | action | set-relative]
     label: Tensor  # [N] float32 in [0, 1]; 0 where unknown
     known: Tensor  # [N] bool
     taken: Tensor  # [N] bool

@@ -44,15 +44,14 @@ class BehaviourCloning:
 
 def _imitation_loss(network: CriticNetwork, batch: Batch, *, dropout: float) -> Tensor:
     rows = batch.transitions
-    n_rows, n_negatives = rows.negative.shape
+    negative = rows.negative
+    n_rows, n_negatives = negative.shape
     # In units of the spread of returns, or the energies would start out far too sharp.
     unit = network.total_scale()
-    taken = network.energy(rows.state, rows.action, dropout=dropout) / unit
-    others = network.energy(
-        rows.state.repeat_interleave(n_negatives, dim=0),
-        rows.action[rows.negative.flatten()],
-        dropout=dropout,
-    ).reshape(-1, n_rows, n_negatives)
+    taken = network.energy_of(rows.pair, dropout=dropout) / unit
+    states = rows.state.repeat_interleave(n_negatives, dim=0)
+    pairs = torch.cat([states, rows.action[negative.flatten()]], dim=1)
+    others = network.energy_of(pairs, dropout=dropout).reshape(-1, n_rows, n_negatives)
     others = others / unit
     loss = torch.stack([info_nce_loss(t, o) for t, o in zip(taken, others, strict=True)]).mean()
     if batch.steps is not None:
@@ -63,7 +62,7 @@ def _imitation_loss(network: CriticNetwork, batch: Batch, *, dropout: float) -> 
 def _group_loss(network: CriticNetwork, group: GroupBatch, *, dropout: float) -> Tensor:
     """Cross-entropy of the candidate taken among all candidates of its state."""
     layout = group.layout
-    energy = network.energy(group.state, group.other, dropout=dropout) / network.total_scale()
+    energy = network.energy_of(group.pair, dropout=dropout) / network.total_scale()
     taken = layout.pad(group.taken)
     has_taken = taken.sum(dim=1) == 1
     mask = layout.valid & ~taken

@@ -1,4 +1,7 @@
-"""Trained networks in a folder: `weights.safetensors` and `network.json`, nothing executable."""
+"""Trained networks in a folder: `weights.safetensors` and `network.json`, nothing executable.
+
+Trees, where there are any, lie beside them as text (`learners.trees`).
+"""
 
 from pathlib import Path
 from typing import Final
@@ -11,8 +14,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from harness_core.errors import FeatureSchemaMismatch, ModelError
-from harness_core.features.batch import Floats
-from harness_core.learners.networks import CriticNetwork, NetworkSpec
+from harness_core.features.batch import Flags, Floats
+from harness_core.learners.networks import N_KINDS, CriticNetwork, NetworkSpec
+from harness_core.learners.threads import alone_for_few_rows
+from harness_core.learners.trees import NO_TREES, TreeHeads, load_trees, save_trees
 from harness_core.tables import publish_bytes
 
 WEIGHTS: Final = "weights.safetensors"
@@ -25,28 +30,53 @@ _BATCH: Final = 4096
 
 
 class Critic:
-    """Trained networks, numpy in and numpy out. Rows are scored in batches of bounded size."""
+    """Trained networks and trees, numpy in and numpy out.
 
-    def __init__(self, network: CriticNetwork) -> None:
+    Rows are scored in batches of bounded size.
+    """
+
+    def __init__(self, network: CriticNetwork, trees: TreeHeads = NO_TREES) -> None:
+        self._trees = trees
         self._network = network.eval().requires_grad_(requires_grad=False)
         self._sum_weight = np.asarray(network.spec.sum_weight, dtype=np.float32)
+
+    @property
+    def network(self) -> CriticNetwork:
+        """The networks without the trees."""
+        return self._network
 
     @property
     def expected(self) -> NetworkSpec:
         """Widths of the inputs, components of the outputs."""
         return self._network.spec
 
+    @alone_for_few_rows
     @torch.inference_mode()
     def terminal(self, x: Floats) -> Floats:
-        """Logits [K] of success of complete attempts, from [state | set-relative] [K, Ds + Dr]."""
+        """Logits [K] of success of complete attempts, from [state | set-relative] [K, Ds + Dr].
+
+        The network's and, where there are trees, theirs added: uncalibrated, since both have learnt
+        the same. Stage two calibrates them.
+        """
         spec = self.expected
         self._check("terminal input", x, spec.n_state + spec.n_relative)
         n = spec.n_state
         parts = [
             self._network.terminal(rows[:, :n], rows[:, n:]).mean(dim=0) for rows in _batches(x)
         ]
-        return _array(parts)
+        logits, trees = _array(parts), self._trees.score_attempts(x)
+        return logits if trees is None else logits + trees
 
+    def running(self, state: Floats) -> Floats:
+        """How promising attempts are that still run, [K]: log-odds of trees, else the total V."""
+        self._check("state", state, self.expected.n_state)
+        score = self._trees.score_running(state)
+        if score is not None:
+            return score
+        total: Floats = self.value(state).sum(axis=1)
+        return total
+
+    @alone_for_few_rows
     @torch.inference_mode()
     def q(self, state: Floats, action: Floats) -> Floats:
         """Expected return by component [K, C], the lower of the twins, in weighted-reward units.
@@ -60,6 +90,7 @@ class Critic:
         parts = [self._network.q(s, a).amin(dim=0) for s, a in pairs]
         return _array(parts) * self._sum_weight
 
+    @alone_for_few_rows
     @torch.inference_mode()
     def value(self, state: Floats) -> Floats:
         """Worth of states by component, [K, C], in weighted-reward units; weight 0 gives 0."""
@@ -67,11 +98,19 @@ class Critic:
         parts = [self._network.value(rows) for rows in _batches(state)]
         return _array(parts) * self._sum_weight
 
+    @alone_for_few_rows
     @torch.inference_mode()
-    def policy(self, state: Floats) -> Floats:
-        """Log-probability of each kind of action, [K, kinds], in the order of `ActionKind`."""
+    def policy(self, state: Floats, legal: Flags | None = None) -> Floats:
+        """Log-probability of each intervention, [K, kinds], in the order of `ActionKind`.
+
+        −∞ where `legal` [K, kinds] is false; without it, or in a row without any, all words count.
+        """
         self._check("state", state, self.expected.n_state)
-        return _array([self._network.policy(rows) for rows in _batches(state)])
+        allowed = np.ones((len(state), N_KINDS), dtype=np.bool_) if legal is None else legal
+        starts = range(0, max(len(state), 1), _BATCH)
+        masks = [torch.from_numpy(allowed[first : first + _BATCH]) for first in starts]
+        pairs = zip(_batches(state), masks, strict=True)
+        return _array([self._network.policy(rows, mask) for rows, mask in pairs])
 
     def _check(self, name: str, rows: Floats, width: int) -> None:
         if rows.ndim != 2 or rows.shape[1] != width:  # noqa: PLR2004  # rows and columns
@@ -80,11 +119,12 @@ class Critic:
             )
 
 
-def save_critic(folder: Path, network: CriticNetwork) -> None:
-    """Write both files; equal networks give equal bytes."""
+def save_critic(folder: Path, network: CriticNetwork, trees: TreeHeads = NO_TREES) -> None:
+    """Write both files, and the trees; equal networks give equal bytes."""
     weights = {name: value.detach().contiguous() for name, value in network.state_dict().items()}
     publish_bytes(folder / WEIGHTS, save_tensors(weights))
     publish_bytes(folder / NETWORK, network.spec.model_dump_json(indent=2).encode() + b"\n")
+    save_trees(folder, trees)
 
 
 def load_critic(folder: Path) -> Critic:
@@ -112,7 +152,9 @@ def load_critic(folder: Path) -> Critic:
         if not torch.isfinite(found[name]).all():
             raise ModelError(f"{path}: {name} holds a value that is not finite")
     network.load_state_dict(found)
-    return Critic(network)
+    spec = network.spec
+    trees = load_trees(folder, n_attempt=spec.n_state + spec.n_relative, n_state=spec.n_state)
+    return Critic(network, trees)
 
 
 def _read_spec(path: Path) -> NetworkSpec:

@@ -57,19 +57,19 @@ def validation_batch(data: TrainingData, *, seed: int) -> Batch:
 def check(
     network: CriticNetwork, learner: Learner, batch: Batch, config: TrainConfig, *, update: int
 ) -> Check:
-    """Losses and AUC on one batch."""
+    """Losses and AUC on one batch in standard deviations."""
     loss = auc = critic = float("nan")
     if batch.attempts is not None and bool(batch.attempts.known.any()):
         loss = float(terminal_loss(network, batch.attempts, config, dropout=0.0))
         auc = group_auc(network, batch.attempts)
-    if len(batch.transitions.state):
+    if len(batch.transitions.pair):
         critic = float(learner.validation_loss(network, batch, config))
     return Check(update=update, terminal_loss=loss, terminal_auc=auc, critic_loss=critic)
 
 
 def group_auc(network: CriticNetwork, batch: GroupBatch) -> float:
     """Share of (better, worse) pairs in the right order, mean over subsets; ties count half."""
-    scores = network.terminal(batch.state, batch.other).mean(dim=0)
+    scores = network.terminal_of(batch.pair).mean(dim=0)
     layout = batch.layout
     score, label, known = (layout.pad(x) for x in (scores, batch.label, batch.known))
     is_pair = (label[:, :, None] > label[:, None, :]) & known[:, :, None] & known[:, None, :]

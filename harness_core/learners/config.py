@@ -1,8 +1,9 @@
 """Parameters of training: the section `train`."""
 
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness_core.records import Section
 
@@ -22,10 +23,62 @@ class IqlConfig(Section):
     """Where the TD loss turns from quadratic to linear."""
 
 
+class CurriculumStage(Section):
+    """Until when only some families are learnt from."""
+
+    until: float = Field(gt=0, le=1)
+    """Share of `max_updates` up to which the stage lasts."""
+    task_share: float = Field(gt=0, le=1)
+    """Families enter, simple and common ones first, while those before hold less than this share
+    of the training tasks."""
+
+
+class CurriculumConfig(Section):
+    """Simple, common families first, then the rare ones; after the last stage all."""
+
+    stages: tuple[CurriculumStage, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _goes_forward(self) -> Self:
+        for one, two in pairwise(self.stages):
+            if two.until <= one.until or two.task_share < one.task_share:
+                raise ValueError("each stage must end later than the one before and hold no less")
+        return self
+
+
+class ReplayConfig(Section):
+    """Old and new logs in one batch at a set ratio, when a model is trained anew."""
+
+    old_share: float = Field(gt=0, lt=1)
+    """Share of every batch that is drawn from old logs."""
+    old_sources: tuple[str, ...] = Field(min_length=1)
+    """Folders of `data/raw` that an earlier champion learnt from; all others are new."""
+
+
+class TreesConfig(Section):
+    """Boosted trees beside the networks (LightGBM); their log-odds are added to the network's."""
+
+    n_trees: int = Field(ge=0)
+    """Rounds of boosting; 0 leaves the networks alone."""
+    n_leaves: int = Field(ge=2)
+    learning_rate: float = Field(gt=0)
+    min_rows: int = Field(ge=1)
+    """Fewest rows of a leaf, less where there are few rows at all."""
+    row_share: float = Field(gt=0, le=1)
+    """Share of rows that a tree sees."""
+    column_share: float = Field(gt=0, le=1)
+    """Share of columns that a tree sees."""
+    l2: float = Field(ge=0)
+    max_rows: int = Field(ge=1)
+    """Rows that are learnt from; more are thinned out at random."""
+
+
 class TrainConfig(Section):
     """How the controller's networks are trained."""
 
     learner: Literal["iql", "mc", "bc"]
+    actor: Literal["awr", "awr_returns", "bc"]
+    """How interventions are learnt: advantage of the critic, returns of Yi & Song, or cloning."""
     seed: int = Field(ge=0)
     accelerator: Literal["auto", "cpu", "gpu"]
     n_threads: int = Field(ge=1)
@@ -48,4 +101,9 @@ class TrainConfig(Section):
     """Weight of the pairwise loss inside decision groups beside the cross-entropy."""
     n_members: int = Field(ge=1)
     """Networks of the ensemble whose terminal scores are averaged."""
+    curriculum: CurriculumConfig | None = None
+    """Null: every update draws from all families alike."""
+    replay: ReplayConfig | None = None
+    """Null: every update draws from all logs alike."""
     iql: IqlConfig
+    trees: TreesConfig

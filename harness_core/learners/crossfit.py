@@ -7,7 +7,8 @@ The final model learns from every development task, for the median number of upd
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -29,7 +30,9 @@ from harness_core.learners.data import (
     transition_pool,
 )
 from harness_core.learners.networks import NetworkSpec
+from harness_core.learners.order import SamplingOrder, sampling_order
 from harness_core.learners.trainer import Fitted, fit
+from harness_core.learners.trees import fit_trees
 from harness_core.trajectories.vocabulary import GroupKind, Split
 
 _LOG: Final = logging.getLogger("harness")
@@ -51,6 +54,8 @@ def cross_fit(
     config: TrainConfig,
     *,
     set_relative: SetRelative,
+    sources: npt.NDArray[np.str_] | None = None,
+    retarget: "Retarget | None" = None,
     checkpoints: Path | None = None,
 ) -> CrossFit:
     """Train all fold models and the final model on the tasks outside the frozen test slice.
@@ -61,28 +66,34 @@ def cross_fit(
         spec: shapes of the networks.
         config: the section `train`.
         set_relative: features of a candidate within its group.
+        sources: source of each transition, for drawing old logs at a share; else as their tasks.
+        retarget: other targets for the same rows, where a model learns from another one.
         checkpoints: folder for unfinished and finished models, so that a killed run resumes.
 
     Raises:
         NoDataError: there is nothing to tell good attempts from bad ones by, or all tasks are in
             one fold.
+        ParameterError: a source that is called old is not there.
     """
-    pools = _pools(groups, arrays, spec, config, set_relative)
+    pools = make_pools(groups, arrays, spec, config, set_relative, sources=sources)
     folds = []
     for fold in range(pools.n_folds):
         _LOG.info("train: fold %d of %d", fold + 1, pools.n_folds)
-        folds.append(_fit_fold(pools, fold, spec, config, checkpoints=checkpoints))
+        own = pools if retarget is None else retarget(pools, fold)
+        folds.append(fit_without(own, {fold}, spec, config, checkpoints=checkpoints))
     _LOG.info("train: final model")
     keep_at = {part: median_low(item.kept_at[part] for item in folds) for part in PARTS}
+    own = pools if retarget is None else retarget(pools, None)
+    data = own.data(frozenset(pools.fold_and_split))
     final = fit(
-        pools.data(frozenset(pools.fold_and_split)),
+        data,
         spec,
         config,
         keep_at=keep_at,
         checkpoint=_checkpoint(checkpoints, "final"),
         seed=config.seed,
     )
-    return CrossFit(folds=tuple(folds), final=final)
+    return CrossFit(folds=tuple(folds), final=_with_trees(final, data, config))
 
 
 def fit_folds(
@@ -92,60 +103,75 @@ def fit_folds(
     config: TrainConfig,
     *,
     set_relative: SetRelative,
+    sources: npt.NDArray[np.str_] | None = None,
 ) -> tuple[Fitted, ...]:
     """The models of the folds alone, without a final model; for the rest see `cross_fit`."""
-    pools = _pools(groups, arrays, spec, config, set_relative)
-    return tuple(
-        _fit_fold(pools, fold, spec, config, checkpoints=None) for fold in range(pools.n_folds)
-    )
+    pools = make_pools(groups, arrays, spec, config, set_relative, sources=sources)
+    return tuple(fit_without(pools, {fold}, spec, config) for fold in range(pools.n_folds))
 
 
-def _pools(
+def make_pools(
     groups: Sequence[DecisionGroup],
     arrays: TransitionArrays,
     spec: NetworkSpec,
     config: TrainConfig,
     set_relative: SetRelative,
-) -> "_Pools":
+    *,
+    sources: npt.NDArray[np.str_] | None = None,
+) -> "Pools":
+    """The data of the tasks outside the frozen test slice; raises as `cross_fit` does."""
     development = [group for group in groups if group.split is not Split.TEST]
     _refuse_equal_labels(development)
-    return _Pools.of(development, arrays, spec, config, set_relative)
+    return Pools.of(development, arrays, spec, config, set_relative, sources=sources)
 
 
-def _fit_fold(
-    pools: "_Pools",
-    fold: int,
+def fit_without(
+    pools: "Pools",
+    folds: AbstractSet[int],
     spec: NetworkSpec,
     config: TrainConfig,
     *,
-    checkpoints: Path | None,
+    keep_at: Mapping[str, int] | None = None,
+    checkpoints: Path | None = None,
 ) -> Fitted:
-    outside = pools.tasks(lambda its_fold, _: its_fold != fold)
+    """The model that never saw the tasks of some folds, stopped where its scout or `keep_at` says.
+
+    Raises:
+        NoDataError: there is no other task.
+    """
+    outside = pools.tasks(lambda fold, _: fold not in folds)
+    name = "-".join(map(str, sorted(folds)))
     if not outside:
         raise NoDataError(
-            f"all {len(pools.fold_and_split)} development tasks are in fold {fold}, so no model "
+            f"all {len(pools.fold_and_split)} development tasks are in fold {name}, so no model "
             "can be judged on tasks that it never saw; import more, or more different, tasks"
         )
-    watched = pools.tasks(lambda its_fold, split: its_fold != fold and split == Split.VALIDATION)
+    watched = pools.tasks(lambda fold, split: fold not in folds and split == Split.VALIDATION)
     scout = None
-    if watched and watched != outside:
+    if keep_at is None and watched and watched != outside:
         scout = fit(
             pools.data(outside - watched),
             spec,
             config,
             validation=pools.data(watched),
-            checkpoint=_checkpoint(checkpoints, f"scout-{fold}"),
+            checkpoint=_checkpoint(checkpoints, f"scout-{name}"),
             seed=config.seed,
         )
+    data = pools.data(outside)
     fitted = fit(
-        pools.data(outside),
+        data,
         spec,
         config,
-        keep_at=None if scout is None else scout.kept_at,
-        checkpoint=_checkpoint(checkpoints, f"fold-{fold}"),
+        keep_at=keep_at if scout is None else scout.kept_at,
+        checkpoint=_checkpoint(checkpoints, f"fold-{name}"),
         seed=config.seed,
     )
+    fitted = _with_trees(fitted, data, config)
     return fitted if scout is None else replace(fitted, checks=scout.checks)
+
+
+def _with_trees(fitted: Fitted, data: TrainingData, config: TrainConfig) -> Fitted:
+    return replace(fitted, trees=fit_trees(data, config.trees, seed=config.seed))
 
 
 def _checkpoint(folder: Path | None, name: str) -> Path | None:
@@ -153,7 +179,7 @@ def _checkpoint(folder: Path | None, name: str) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pools:
+class Pools:
     """The data of all models, made once; each model takes the tasks that it may see."""
 
     transitions: TransitionPool
@@ -161,6 +187,7 @@ class _Pools:
     attempts: GroupPool | None
     steps: GroupPool | None
     fold_and_split: dict[str, tuple[int, str]]
+    order: SamplingOrder | None
 
     @classmethod
     def of(
@@ -170,7 +197,10 @@ class _Pools:
         spec: NetworkSpec,
         config: TrainConfig,
         set_relative: SetRelative,
-    ) -> "_Pools":
+        *,
+        sources: npt.NDArray[np.str_] | None,
+    ) -> "Pools":
+        """Pools of all groups and transitions, with the fold and split of each task."""
         attempts, steps = (
             group_pool(
                 groups,
@@ -187,6 +217,7 @@ class _Pools:
             attempts=attempts,
             steps=steps,
             fold_and_split={group.task_id: (group.fold, group.split) for group in groups},
+            order=sampling_order(groups, arrays, config, sources),
         )
 
     @property
@@ -203,11 +234,16 @@ class _Pools:
     def data(self, tasks: frozenset[str]) -> TrainingData:
         """What the tasks hold."""
         allowed = sorted(tasks)
-        return TrainingData(
+        data = TrainingData(
             transitions=self.transitions.restrict(np.isin(self.transition_task, allowed)),
             attempts=_restrict(self.attempts, allowed),
             steps=_restrict(self.steps, allowed),
         )
+        return data if self.order is None else self.order.put_on(data, tasks)
+
+
+Retarget = Callable[[Pools, int | None], Pools]
+"""From the pools to those that the model without a fold (None: the final one) learns from."""
 
 
 def _restrict(pool: GroupPool | None, tasks: list[str]) -> GroupPool | None:

@@ -1,19 +1,15 @@
-"""The data of training: pools of transitions and decision groups, and the batches drawn from them.
+"""The data of training: pools of transitions and of decision groups, and batches from them."""
 
-Update u draws its batch from a generator seeded by (seed, u) alone, so a resumed run sees the
-batches that an uninterrupted one would have seen.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import cached_property
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset
 
 from harness_core.features.batch import (
     DecisionGroup,
@@ -26,7 +22,17 @@ from harness_core.features.batch import (
 from harness_core.learners.batches import Batch, GroupBatch, Layout, TransitionBatch
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.networks import NetworkSpec
-from harness_core.learners.returns import component_mask, discounted_returns
+from harness_core.learners.returns import (
+    component_mask,
+    discounted_returns,
+    is_last,
+    linked_rows,
+    outcome_by_row,
+    return_advantage,
+    total_returns,
+)
+from harness_core.learners.rows import cut_into_pieces, ranges, side_by_side
+from harness_core.learners.sampling import ALIKE, Sampler, Samplers, reach_at
 from harness_core.trajectories.vocabulary import GroupKind
 
 SetRelative = Callable[[GroupSignals], Floats]
@@ -36,17 +42,23 @@ _N_NEGATIVES = 8
 _MIN_SUBSETS, _MAX_SUBSETS, _POOL_SUBSETS = 8, 32, 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TransitionPool:
     """Transitions in pieces: whole trajectories, cut only where one is longer than a batch."""
 
     state: Tensor
     action: Tensor
     next_state: Tensor
+    is_linked: Tensor  # [N] bool; the next state is that of the row below
     rewards: Tensor
     mask: Tensor
     discount: Tensor
     returns: Tensor  # [N, C] discounted sums to the end of the trajectory, weighted
+    intervention: Tensor
+    legal: Tensor
+    return_advantage: Tensor
+    outcome: Tensor  # [N] final outcome of the run in [0, 1]; NaN where it is not known
+    running: Tensor  # [N] bool; an attempt that took a step, still goes on, and has an outcome
     start: Integers  # [S] first row of each piece
     length: Integers  # [S]
 
@@ -55,31 +67,49 @@ class TransitionPool:
         chosen = rows[self.start]
         return replace(self, start=self.start[chosen], length=self.length[chosen])
 
+    @cached_property
+    def mean_length(self) -> float:
+        """Rows of a piece."""
+        return float(self.length.mean())
+
     def rows(self) -> Integers:
         """Rows of all pieces."""
-        return _ranges(self.start, self.length)
+        return ranges(self.start, self.length)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> TransitionBatch:
+    def draw(
+        self, n_rows: int, rng: np.random.Generator, sampler: Sampler | None = None
+    ) -> TransitionBatch:
         """Random pieces with about `n_rows` rows together."""
-        n_pieces = max(1, round(n_rows / self.length.mean()))
-        return self.batch(rng.integers(len(self.start), size=n_pieces), rng)
+        n_pieces = max(1, round(n_rows / self.mean_length))
+        return self.batch(_pick(n_pieces, len(self.start), sampler, rng), rng)
 
     def batch(self, pieces: Integers, rng: np.random.Generator) -> TransitionBatch:
         """These pieces as one batch."""
         lengths = self.length[pieces]
-        rows = torch.from_numpy(_ranges(self.start[pieces], lengths))
+        rows = torch.from_numpy(ranges(self.start[pieces], lengths))
         n_rows = len(rows)
         shift = rng.integers(1, max(n_rows, 2), size=_N_NEGATIVES)
-        negative = (np.arange(n_rows)[:, None] + shift[None, :]) % n_rows
+        continues = torch.ones(n_rows, dtype=torch.bool)
+        continues[torch.from_numpy(np.cumsum(lengths) - 1)] = False
+        discount = self.discount.index_select(0, rows)
+        intervention = self.intervention.index_select(0, rows)
+        is_linked = self.is_linked.index_select(0, rows) & continues
+        before_beyond = torch.nonzero((discount != 0) & ~is_linked)[:, 0]
         return TransitionBatch(
-            state=self.state[rows],
-            action=self.action[rows],
-            next_state=self.next_state[rows],
-            rewards=self.rewards[rows],
-            mask=self.mask[rows],
-            discount=self.discount[rows],
-            negative=torch.from_numpy(negative),
-            layout=Layout.of(lengths),
+            pair=side_by_side(self.state, rows, self.action, rows),
+            n_state=self.state.shape[1],
+            beyond=self.next_state.index_select(0, rows[before_beyond]),
+            before_beyond=before_beyond,
+            continues=continues,
+            longest=int(lengths.max(initial=1)),
+            rewards=self.rewards.index_select(0, rows),
+            mask=self.mask.index_select(0, rows),
+            discount=discount,
+            shift=torch.from_numpy(shift),
+            n_known=int((intervention >= 0).sum()),
+            intervention=intervention,
+            legal=self.legal.index_select(0, rows),
+            return_advantage=self.return_advantage.index_select(0, rows),
         )
 
 
@@ -98,6 +128,7 @@ class GroupPool:
     first: Integers  # [G] first subset of each group
     count: Integers  # [G] subsets of it
     task_id: npt.NDArray[np.str_]  # [G]
+    source: npt.NDArray[np.str_]  # [G]
 
     def restrict(self, groups: Flags) -> "GroupPool":
         """The chosen groups."""
@@ -106,33 +137,36 @@ class GroupPool:
             first=self.first[groups],
             count=self.count[groups],
             task_id=self.task_id[groups],
+            source=self.source[groups],
         )
 
     def subsets(self) -> Integers:
         """All subsets of all groups."""
-        return _ranges(self.first, self.count)
+        return ranges(self.first, self.count)
 
     def rows(self) -> Integers:
         """Rows of all subsets."""
         subsets = self.subsets()
-        return _ranges(self.start[subsets], self.length[subsets])
+        return ranges(self.start[subsets], self.length[subsets])
 
-    def draw(self, n_groups: int, rng: np.random.Generator) -> GroupBatch:
+    def draw(
+        self, n_groups: int, rng: np.random.Generator, sampler: Sampler | None = None
+    ) -> GroupBatch:
         """One random subset of each of `n_groups` random groups."""
-        groups = rng.integers(len(self.first), size=n_groups)
+        groups = _pick(n_groups, len(self.first), sampler, rng)
         return self.batch(self.first[groups] + rng.integers(self.count[groups]))
 
     def batch(self, subsets: Integers) -> GroupBatch:
         """These subsets as one batch."""
         lengths = self.length[subsets]
-        rows = _ranges(self.start[subsets], lengths)
+        rows = ranges(self.start[subsets], lengths)
         index = torch.from_numpy(rows)
+        source = torch.from_numpy(self.source_row[rows])
         return GroupBatch(
-            state=self.state[torch.from_numpy(self.source_row[rows])],
-            other=self.other[index],
-            label=self.label[index],
-            known=self.known[index],
-            taken=self.taken[index],
+            pair=side_by_side(self.state, source, self.other, index),
+            label=self.label.index_select(0, index),
+            known=self.known.index_select(0, index),
+            taken=self.taken.index_select(0, index),
             layout=Layout.of(lengths),
         )
 
@@ -144,38 +178,23 @@ class TrainingData:
     transitions: TransitionPool
     attempts: GroupPool | None
     steps: GroupPool | None
+    samplers: Samplers = ALIKE
+
+    def at(self, update: int, config: TrainConfig) -> "TrainingData":
+        """The data as they may be drawn at an update."""
+        if config.curriculum is None:
+            return self
+        reach = reach_at(config.curriculum, update, config.max_updates)
+        return replace(self, samplers=self.samplers.at(reach))
 
     def draw(self, config: TrainConfig, rng: np.random.Generator) -> Batch:
         """The batch of one update."""
+        by, n = self.samplers, config.n_groups
         return Batch(
-            transitions=self.transitions.draw(config.batch_size, rng),
-            attempts=None if self.attempts is None else self.attempts.draw(config.n_groups, rng),
-            steps=None if self.steps is None else self.steps.draw(config.n_groups, rng),
+            transitions=self.transitions.draw(config.batch_size, rng, by.transitions),
+            attempts=None if self.attempts is None else self.attempts.draw(n, rng, by.attempts),
+            steps=None if self.steps is None else self.steps.draw(n, rng, by.steps),
         )
-
-
-class BatchStream(IterableDataset[Batch]):
-    """Whole batches of updates from `first()` to `n_updates`, `check_every` of them an epoch."""
-
-    def __init__(
-        self,
-        data: TrainingData,
-        config: TrainConfig,
-        *,
-        seed: int,
-        first: Callable[[], int],
-        n_updates: int,
-    ) -> None:
-        self._data = data
-        self._config = config
-        self._seed = seed
-        self._first = first
-        self._n_updates = n_updates
-
-    def __iter__(self) -> Iterator[Batch]:
-        first = self._first()
-        for update in range(first, min(first + self._config.check_every, self._n_updates)):
-            yield self._data.draw(self._config, np.random.default_rng([self._seed, update]))
 
 
 def transition_pool(
@@ -184,15 +203,25 @@ def transition_pool(
     """All transitions, with weighted rewards and without nulls."""
     scale = np.asarray(spec.reward_scale, dtype=np.float32)
     rewards = arrays.rewards * scale
-    start, length = _pieces(arrays.trajectory, longest=batch_size)
+    start, length = cut_into_pieces(arrays.trajectory, longest=batch_size)
+    returns = discounted_returns(rewards, arrays.discount, arrays.trajectory)
+    advantage = return_advantage(total_returns(returns, spec), arrays.trajectory, arrays.task_id)
+    outcome = outcome_by_row(arrays, spec.components)
+    running = (arrays.step_index >= 1) & ~is_last(arrays.trajectory) & ~np.isnan(outcome)
     return TransitionPool(
         state=torch.from_numpy(arrays.state),
         action=torch.from_numpy(arrays.action),
         next_state=torch.from_numpy(arrays.next_state),
+        is_linked=torch.from_numpy(linked_rows(arrays.state, arrays.next_state)),
         rewards=torch.from_numpy(np.nan_to_num(rewards, nan=0.0)),
         mask=torch.from_numpy(component_mask(rewards, arrays.trajectory)),
         discount=torch.from_numpy(arrays.discount),
-        returns=torch.from_numpy(discounted_returns(rewards, arrays.discount, arrays.trajectory)),
+        returns=torch.from_numpy(returns),
+        intervention=torch.from_numpy(arrays.intervention),
+        legal=torch.from_numpy(arrays.legal),
+        return_advantage=torch.from_numpy(advantage),
+        outcome=torch.from_numpy(outcome),
+        running=torch.from_numpy(running),
         start=start,
         length=length,
     )
@@ -239,6 +268,7 @@ class _PoolColumns:
         self._length: list[int] = []
         self._count: list[int] = []
         self._task_id: list[str] = []
+        self._source: list[str] = []
 
     def add(self, group: DecisionGroup, subset: Integers, other: Floats, *, first_row: int) -> None:
         success = group.success[subset]
@@ -253,6 +283,7 @@ class _PoolColumns:
         self._rows["state"].append(state.astype(np.float32))
         self._count.append(n)
         self._task_id.append(group.task_id)
+        self._source.append(group.source)
 
     def pool(self) -> GroupPool:
         column = {name: np.concatenate(parts) for name, parts in self._rows.items()}
@@ -269,7 +300,13 @@ class _PoolColumns:
             first=np.cumsum(count) - count,
             count=count,
             task_id=np.asarray(self._task_id, dtype=np.str_),
+            source=np.asarray(self._source, dtype=np.str_),
         )
+
+
+def _pick(n: int, n_items: int, sampler: Sampler | None, rng: np.random.Generator) -> Integers:
+    """`n` items of a pool with replacement, all alike unless a sampler says otherwise."""
+    return rng.integers(n_items, size=n) if sampler is None else sampler(n, rng)
 
 
 def _random_subsets(
@@ -281,21 +318,3 @@ def _random_subsets(
         np.sort(rng.choice(size, size=sizes[turn % len(sizes)], replace=False))
         for turn in range(n if sizes else 0)
     ]
-
-
-def _pieces(trajectory: Integers, *, longest: int) -> tuple[Integers, Integers]:
-    """Start and length of runs of equal numbers, cut to at most `longest` rows."""
-    if not len(trajectory):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    runs = np.flatnonzero(np.diff(trajectory, prepend=trajectory[0] - 1))
-    ends = np.append(runs[1:], len(trajectory))
-    start = np.concatenate([np.arange(a, b, longest) for a, b in zip(runs, ends, strict=True)])
-    length = np.diff(np.append(start, len(trajectory)))
-    return start, length
-
-
-def _ranges(start: Integers, length: Integers) -> Integers:
-    """start[0], …, start[0] + length[0] − 1, start[1], … as one array."""
-    total = int(length.sum())
-    offset = np.repeat(start - (np.cumsum(length) - length), length)
-    return cast("Integers", offset + np.arange(total))

@@ -27,7 +27,7 @@ class Iql:
         config: TrainConfig,
     ) -> Tensor:
         """Expectile regression of V on the target Q."""
-        value = network.value(batch.state, dropout=config.dropout)
+        value = network.value_of(batch.state, dropout=config.dropout)
         residual = network.in_units_of_scale(target_q - value)
         return expectile_loss(residual, config.iql.expectile, batch.mask)
 
@@ -35,7 +35,7 @@ class Iql:
         """Huber regression of both twins on λ-returns of the new V."""
         rows = batch.transitions
         returns = return_targets(network, rows, return_lambda=config.iql.return_lambda)
-        q = network.q(rows.state, rows.action, dropout=config.dropout)
+        q = network.q_of(rows.pair, dropout=config.dropout)
         return huber_td_loss(
             network.in_units_of_scale(q),
             network.in_units_of_scale(returns),
@@ -48,7 +48,7 @@ class Iql:
         rows = batch.transitions
         returns = return_targets(network, rows, return_lambda=1.0)
         return huber_td_loss(
-            network.in_units_of_scale(network.q(rows.state, rows.action)),
+            network.in_units_of_scale(network.q_of(rows.pair)),
             network.in_units_of_scale(returns),
             delta=config.iql.huber_delta,
             mask=rows.mask,

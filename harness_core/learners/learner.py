@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from harness_core.learners.batches import Batch, TransitionBatch
@@ -36,13 +37,29 @@ def return_targets(
     network: CriticNetwork, batch: TransitionBatch, *, return_lambda: float
 ) -> Tensor:
     """λ-returns on the current V, without gradient, [N, C] in weighted-reward units."""
-    layout = batch.layout
-    next_value = network.value(batch.next_state).detach()
-    returns = lambda_returns(
-        layout.pad(batch.rewards),
-        layout.pad(batch.discount),
-        layout.pad(next_value),
-        layout.valid,
+    return lambda_returns(
+        batch.rewards,
+        batch.discount,
+        _next_value(network, batch, needs_all=return_lambda < 1),
+        batch.continues,
         return_lambda=return_lambda,
+        longest=batch.longest,
     )
-    return layout.flatten(returns)
+
+
+@torch.no_grad()
+def value_of_states(network: CriticNetwork, batch: TransitionBatch) -> Tensor:
+    """V as it is now, without gradient, [N, C]; computed once where the batch carries it."""
+    return network.value_of(batch.state) if batch.value is None else batch.value
+
+
+@torch.no_grad()
+def _next_value(network: CriticNetwork, batch: TransitionBatch, *, needs_all: bool) -> Tensor:
+    """V after each row, [N, C]; Monte-Carlo returns need it only where a run was cut."""
+    if needs_all:
+        next_value = value_of_states(network, batch).roll(-1, dims=0)
+    else:
+        next_value = torch.zeros_like(batch.rewards)
+    if len(batch.beyond):
+        next_value[batch.before_beyond] = network.value_of(batch.beyond)
+    return next_value

@@ -74,11 +74,6 @@ def awr_weights(advantage: Tensor, inverse_temperature: float) -> Tensor:
     return exponent.exp().clamp(max=MAX_ADVANTAGE_WEIGHT)
 
 
-def awr_loss(log_probability: Tensor, advantage: Tensor, *, inverse_temperature: float) -> Tensor:
-    """Mean of −weight · log π(a | s) over logged actions, both arguments [B]."""
-    return -(awr_weights(advantage, inverse_temperature) * log_probability).mean()
-
-
 def info_nce_loss(positive: Tensor, negatives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Mean of −log of the softmax share that the logged action has among its negatives.
 

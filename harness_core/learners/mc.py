@@ -24,7 +24,7 @@ class MonteCarlo:
     ) -> Tensor:
         """Huber regression of V on the returns."""
         return huber_td_loss(
-            network.in_units_of_scale(network.value(batch.state, dropout=config.dropout)),
+            network.in_units_of_scale(network.value_of(batch.state, dropout=config.dropout)),
             network.in_units_of_scale(return_targets(network, batch, return_lambda=1.0)),
             delta=config.iql.huber_delta,
             mask=batch.mask,
@@ -43,7 +43,7 @@ def _q_loss(
     network: CriticNetwork, batch: TransitionBatch, config: TrainConfig, *, dropout: float
 ) -> Tensor:
     return huber_td_loss(
-        network.in_units_of_scale(network.q(batch.state, batch.action, dropout=dropout)),
+        network.in_units_of_scale(network.q_of(batch.pair, dropout=dropout)),
         network.in_units_of_scale(return_targets(network, batch, return_lambda=1.0)),
         delta=config.iql.huber_delta,
         mask=batch.mask,

@@ -2,11 +2,13 @@
 
 Order: V; then, on the new V, Q together with actor and terminal head; then the target network
 moves towards Q. Actor and terminal head have trunks of their own, so their gradients meet nothing
-of Q's; the pairwise term of step groups is part of Q's loss.
+of Q's; the pairwise term of step groups is part of Q's loss. What several losses read is computed
+once: rows in standard deviations, and the new V of the states.
 """
 
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
 import lightning.pytorch as pl
 import torch
@@ -14,11 +16,12 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from harness_core.errors import ModelError
+from harness_core.learners.actor import actor_loss
 from harness_core.learners.batches import Batch, GroupBatch, TransitionBatch
 from harness_core.learners.config import TrainConfig
-from harness_core.learners.learner import Learner
-from harness_core.learners.losses import awr_loss, binary_cross_entropy, pairwise_logistic_loss
-from harness_core.learners.networks import N_KINDS, CriticNetwork
+from harness_core.learners.learner import Learner, value_of_states
+from harness_core.learners.losses import binary_cross_entropy, pairwise_logistic_loss
+from harness_core.learners.networks import CriticNetwork
 
 _SEED_STRIDE: Final = 1_000_003
 
@@ -47,28 +50,33 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
         others = (network.q_mlp, network.actor_mlp, network.terminal_mlp)
         return [self._optimizer(network.value_mlp), self._optimizer(*others)]
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002  # Lightning's interface
-        """Seed dropout by (seed, update) alone, so that a resumed run repeats it."""
-        seed = self._seed * _SEED_STRIDE + int(self.n_updates)
-        # `torch.manual_seed` would queue a call (and a traceback) for every device there is not.
-        torch.default_generator.manual_seed(seed)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
+    def training_step(self, batches: Iterator[Batch], batch_idx: int) -> None:  # noqa: ARG002  # Lightning's interface
+        """One update a batch."""
+        # Lightning's wrappers of optimisers count and scale, which nothing here needs.
+        value_optimizer, optimizer = self.optimizers(use_pl_optimizer=False)
+        for batch in batches:
+            self.update(batch, value_optimizer, optimizer)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002  # Lightning's interface
+    def update(self, batch: Batch, value_optimizer: AdamW, optimizer: AdamW) -> None:
         """One update in the order that the module's docstring states."""
-        value_optimizer, optimizer = self.optimizers()
         config, network = self._config, self.network
-        target_q = self._target_q(batch.transitions)
-        value_loss = self._learner.value_loss(network, target_q, batch.transitions, config)
-        self._step(value_optimizer, value_loss)
+        self._seed_dropout()
+        batch = network.standardised(self._on_device(batch))
+        rows = batch.transitions
+        target_q = self._target_q(rows)
+        _step(value_optimizer, self._learner.value_loss(network, target_q, rows, config))
+        learns_actor = rows.n_known > 0
+        if learns_actor and config.actor == "awr":
+            rows = rows._replace(value=value_of_states(network, rows))
+            batch = batch._replace(transitions=rows)
         loss = self._learner.critic_loss(network, batch, config)
-        loss = loss + self._actor_loss(batch.transitions, target_q)
+        if learns_actor:
+            loss = loss + actor_loss(network, rows, target_q, config)
         if batch.attempts is not None:
             loss = loss + terminal_loss(network, batch.attempts, config, dropout=config.dropout)
         if batch.steps is not None and config.pairwise_weight:
             loss = loss + config.pairwise_weight * step_loss(network, batch.steps, config)
-        self._step(optimizer, loss)
+        _step(optimizer, loss)
         self._move_target()
         self.n_updates += 1
 
@@ -85,26 +93,24 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
                     "updates; lower train.learning_rate"
                 )
 
-    def _step(self, optimizer: Any, loss: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        self.manual_backward(loss)
-        optimizer.step()
+    def _seed_dropout(self) -> None:
+        """By (seed, update) alone, so that a resumed run repeats it."""
+        seed = self._seed * _SEED_STRIDE + int(self.n_updates)
+        # `torch.manual_seed` would queue a call (and a traceback) for every device there is not.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def _on_device(self, batch: Batch) -> Batch:
+        if self.device.type == "cpu":
+            return batch
+        moved: Batch = self.transfer_batch_to_device(batch, self.device, 0)
+        return moved
 
     @torch.no_grad()
     def _target_q(self, batch: TransitionBatch) -> Tensor:
         """The smaller target twin, [N, C]."""
-        return self.network.q(batch.state, batch.action, mlp=self.target).amin(dim=0)
-
-    def _actor_loss(self, batch: TransitionBatch, target_q: Tensor) -> Tensor:
-        """Advantage-weighted regression of the action's kind, on the new V."""
-        network = self.network
-        with torch.no_grad():
-            difference = (target_q - network.value(batch.state)) * batch.mask
-            advantage = network.total(difference) / network.total_scale()
-        log_policy = network.policy(batch.state, dropout=self._config.dropout)
-        # The action vector starts with the one-hot of its kind.
-        taken = (log_policy * batch.action[:, :N_KINDS]).sum(dim=1)
-        return awr_loss(taken, advantage, inverse_temperature=self._config.iql.inverse_temperature)
+        return self.network.q_of(batch.pair, mlp=self.target).amin(dim=0)
 
     @torch.no_grad()
     def _move_target(self) -> None:
@@ -123,11 +129,17 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
         return AdamW(groups, lr=self._config.learning_rate, fused=True)
 
 
+def _step(optimizer: AdamW, loss: Tensor) -> None:
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]  # stubs of torch
+    optimizer.step()
+
+
 def terminal_loss(
     network: CriticNetwork, batch: GroupBatch, config: TrainConfig, *, dropout: float
 ) -> Tensor:
     """Cross-entropy (calibrated) plus the pairwise term (selection), mean over members."""
-    logits = network.terminal(batch.state, batch.other, dropout=dropout)  # [M, N]
+    logits = network.terminal_of(batch.pair, dropout=dropout)  # [M, N]
     members = [
         binary_cross_entropy(member, batch.label, batch.known)
         + config.pairwise_weight * group_pairwise_loss(member, batch)
@@ -138,7 +150,7 @@ def terminal_loss(
 
 def step_loss(network: CriticNetwork, batch: GroupBatch, config: TrainConfig) -> Tensor:
     """Pairwise term on the total Q of actions proposed for one state, in units of its spread."""
-    energy = network.energy(batch.state, batch.other, dropout=config.dropout)
+    energy = network.energy_of(batch.pair, dropout=config.dropout)
     scores = energy / network.total_scale()
     return torch.stack([group_pairwise_loss(twin, batch) for twin in scores]).mean()
 

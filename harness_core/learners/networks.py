@@ -1,12 +1,11 @@
-"""The controller's networks: twin Q, V, terminal head and actor over action kinds.
+"""The controller's networks: twin Q, V, terminal head and actor over interventions.
 
 Letters: B rows, M members, C reward components, Ds/Da/Dr widths of state, action and set-relative
 vectors. Each network has its own trunk, so each can be kept at its own best moment of training.
+Networks read rows in standard deviations: a method without `_of` standardises what it is given.
 Dropout is an argument of a call, not a mode of a module: what scores never drops anything.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
 from math import isfinite
 from typing import Final, Self
 
@@ -15,6 +14,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harness_core.learners.batches import Batch
+from harness_core.learners.perceptrons import StackedMlp
 from harness_core.records import Record
 from harness_core.trajectories.vocabulary import ActionKind
 
@@ -61,35 +62,6 @@ class NetworkSpec(Record):
         return tuple(1.0 if weight else 0.0 for weight in self.weights)
 
 
-class StackedMlp(nn.Module):
-    """M perceptrons of one shape, evaluated side by side: [B, D] → [M, B, O].
-
-    The last layer starts at zero, so training starts from the mean that the output is shifted to.
-    """
-
-    def __init__(
-        self, n_members: int, sizes: Sequence[int], *, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__()
-        self.weights = nn.ParameterList()
-        self.biases = nn.ParameterList()
-        for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
-            bound = 0.0 if layer == len(sizes) - 2 else (1.0 / max(n_in, 1)) ** 0.5
-            weight = torch.empty(n_members, n_in, n_out).uniform_(-1.0, 1.0, generator=generator)
-            self.weights.append(nn.Parameter(weight * bound * 3**0.5))
-            self.biases.append(nn.Parameter(torch.zeros(n_members, 1, n_out)))
-
-    def forward(self, inputs: Tensor, *, dropout: float = 0.0) -> Tensor:
-        """Outputs [M, B, O] of inputs [B, D]."""
-        hidden = inputs.expand(self.weights[0].shape[0], *inputs.shape)
-        last = len(self.weights) - 1
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(bias, hidden, weight)
-            if layer < last:
-                hidden = functional.dropout(functional.relu(hidden), dropout, training=dropout > 0)
-        return hidden
-
-
 class Standardise(nn.Module):
     """(x − shift) / scale, clipped; both are estimated on training rows and saved as weights."""
 
@@ -123,7 +95,7 @@ class Standardise(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [N, D] in standard deviations."""
-        return ((rows - self.shift) / self.scale).clamp(-_CLIP, _CLIP)
+        return _standardised(rows, self)
 
 
 class CriticNetwork(nn.Module):
@@ -135,6 +107,7 @@ class CriticNetwork(nn.Module):
 
     return_shift: Tensor  # [C]
     return_scale: Tensor  # [C]
+    counts: Tensor  # [C] 1 for a component that counts in the sum
 
     def __init__(self, spec: NetworkSpec, *, seed: int = 0) -> None:
         super().__init__()
@@ -147,6 +120,7 @@ class CriticNetwork(nn.Module):
         self.relative_scaler = Standardise(spec.n_relative)
         self.register_buffer("return_shift", torch.zeros(n_components))
         self.register_buffer("return_scale", torch.ones(n_components))
+        self.register_buffer("counts", torch.tensor(spec.sum_weight), persistent=False)
         n_pair = spec.n_state + spec.n_action + spec.n_relative
         n_terminal = spec.n_state + spec.n_relative
         self.q_mlp = StackedMlp(N_TWINS, (n_pair, *hidden, n_components), generator=generator)
@@ -156,38 +130,80 @@ class CriticNetwork(nn.Module):
             spec.n_members, (n_terminal, *hidden, 1), generator=generator
         )
 
-    def value(self, state: Tensor, *, dropout: float = 0.0) -> Tensor:
+    def value(self, state: Tensor) -> Tensor:
         """V(s), [B, C]."""
-        output = self.value_mlp(self.state_scaler(state), dropout=dropout)[0].float()
-        return self._to_reward_units(output)
+        return self.value_of(self.state_scaler(state))
 
-    def q(
-        self, state: Tensor, action: Tensor, *, dropout: float = 0.0, mlp: StackedMlp | None = None
-    ) -> Tensor:
-        """Q(s, [a | set-relative]) of both twins, [2, B, C]; `mlp` may be the target network."""
-        inputs = torch.cat([self.state_scaler(state), self.action_scaler(action)], dim=1)
-        return self._to_reward_units((mlp or self.q_mlp)(inputs, dropout=dropout).float())
+    def q(self, state: Tensor, action: Tensor) -> Tensor:
+        """Q(s, [a | set-relative]) of both twins, [2, B, C]."""
+        return self.q_of(self._pair(state, action))
 
-    def terminal(self, state: Tensor, relative: Tensor, *, dropout: float = 0.0) -> Tensor:
+    def terminal(self, state: Tensor, relative: Tensor) -> Tensor:
         """Logit that a complete attempt succeeds, one a member, [M, B]."""
-        inputs = torch.cat(
-            [self.terminal_state_scaler(state), self.relative_scaler(relative)], dim=1
+        scalers = self.terminal_state_scaler, self.relative_scaler
+        return self.terminal_of(_standardised(torch.cat([state, relative], dim=1), *scalers))
+
+    def policy(self, state: Tensor, legal: Tensor | None = None) -> Tensor:
+        """Log-probability of each word of `ActionKind`, [B, kinds], −∞ for an illegal one.
+
+        `legal` [B, kinds] says which interventions are legal; a row without any allows all words.
+        """
+        return self.policy_of(self.state_scaler(state), legal)
+
+    def energy(self, state: Tensor, action: Tensor) -> Tensor:
+        """Total Q of each twin, [2, B]."""
+        return self.energy_of(self._pair(state, action))
+
+    def standardised(self, batch: Batch) -> Batch:
+        """The batch with all rows in standard deviations, as the methods `…_of` take them.
+
+        Once an update: all networks of an update read the same rows.
+        """
+        rows, attempts, steps = batch
+        of_pair = self.state_scaler, self.action_scaler
+        of_attempt = self.terminal_state_scaler, self.relative_scaler
+        return Batch(
+            transitions=rows._replace(
+                pair=_standardised(rows.pair, *of_pair), beyond=self.state_scaler(rows.beyond)
+            ),
+            attempts=None
+            if attempts is None
+            else attempts._replace(pair=_standardised(attempts.pair, *of_attempt)),
+            steps=None
+            if steps is None
+            else steps._replace(pair=_standardised(steps.pair, *of_pair)),
         )
-        output: Tensor = self.terminal_mlp(inputs, dropout=dropout)
+
+    def value_of(self, state: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """V of standardised states, [B, C]."""
+        return self._to_reward_units(self.value_mlp(state, dropout=dropout)[0].float())
+
+    def q_of(self, pair: Tensor, *, dropout: float = 0.0, mlp: StackedMlp | None = None) -> Tensor:
+        """Q of standardised pairs, both twins, [2, B, C]; `mlp` may be the target network."""
+        return self._to_reward_units((mlp or self.q_mlp)(pair, dropout=dropout).float())
+
+    def terminal_of(self, pair: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Logits of standardised complete attempts, [M, B]."""
+        output: Tensor = self.terminal_mlp(pair, dropout=dropout)
         return output[..., 0].float()
 
-    def policy(self, state: Tensor, *, dropout: float = 0.0) -> Tensor:
-        """Log-probability of each action kind, [B, number of kinds]."""
-        output = self.actor_mlp(self.state_scaler(state), dropout=dropout)[0].float()
+    def policy_of(
+        self, state: Tensor, legal: Tensor | None = None, *, dropout: float = 0.0
+    ) -> Tensor:
+        """Log-probabilities in standardised states, [B, kinds]; `legal` as in `policy`."""
+        output = self.actor_mlp(state, dropout=dropout)[0].float()
+        if legal is not None:
+            allowed = legal | ~legal.any(dim=1, keepdim=True)
+            output = output.masked_fill(~allowed, -torch.inf)
         return functional.log_softmax(output, dim=-1)
+
+    def energy_of(self, pair: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Total Q of standardised pairs, each twin, [2, B]."""
+        return self.total(self.q_of(pair, dropout=dropout))
 
     def total(self, values: Tensor) -> Tensor:
         """Sum over the components that count, [..., C] → [...]."""
-        return (values * values.new_tensor(self.spec.sum_weight)).sum(dim=-1)
-
-    def energy(self, state: Tensor, action: Tensor, *, dropout: float = 0.0) -> Tensor:
-        """Total Q of each twin, [2, B]."""
-        return self.total(self.q(state, action, dropout=dropout))
+        return (values * self.counts).sum(dim=-1)
 
     def total_scale(self) -> Tensor:
         """Spread of the total return if its components were independent; at least 1e-6."""
@@ -198,4 +214,17 @@ class CriticNetwork(nn.Module):
         return values / torch.where(self.return_scale > 0, self.return_scale, 1.0)
 
     def _to_reward_units(self, output: Tensor) -> Tensor:
-        return self.return_shift + self.return_scale * output
+        return torch.addcmul(self.return_shift, self.return_scale, output)
+
+    def _pair(self, state: Tensor, action: Tensor) -> Tensor:
+        scalers = self.state_scaler, self.action_scaler
+        return _standardised(torch.cat([state, action], dim=1), *scalers)
+
+
+def _standardised(rows: Tensor, *scalers: Standardise) -> Tensor:
+    """(x − shift) / scale, clipped; the scalers share the columns between them."""
+    shift, scale = (
+        parts[0] if len(parts) == 1 else torch.cat(parts)
+        for parts in ([each.shift for each in scalers], [each.scale for each in scalers])
+    )
+    return (rows - shift).div_(scale).clamp_(-_CLIP, _CLIP)

@@ -15,15 +15,18 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.plugins import TorchCheckpointIO
 from torch import Tensor
+from torch.utils import deterministic as deterministic_memory
 from torch.utils.data import DataLoader
 
 from harness_core.errors import ParameterError
 from harness_core.learners.catalogue import LEARNERS
 from harness_core.learners.checks import PARTS, Check, check, part_weights, validation_batch
 from harness_core.learners.config import TrainConfig
-from harness_core.learners.data import BatchStream, TrainingData
+from harness_core.learners.data import TrainingData
 from harness_core.learners.module import ControllerModule
 from harness_core.learners.networks import CriticNetwork, NetworkSpec
+from harness_core.learners.stream import BatchStream
+from harness_core.learners.trees import NO_TREES, TreeHeads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class Fitted:
     """Looks at the validation tasks that decided where to stop."""
     kept_at: dict[str, int]
     """Part of the network → number of updates after which it was kept."""
+    trees: TreeHeads = NO_TREES
 
 
 def fit(
@@ -73,7 +77,12 @@ def fit(
         keep_at=keep_at or dict.fromkeys(PARTS, n_updates),
     )
     stream = BatchStream(
-        data, config, seed=seed, first=lambda: int(module.n_updates), n_updates=n_updates
+        data,
+        config,
+        seed=seed,
+        first=lambda: int(module.n_updates),
+        n_updates=n_updates,
+        stops=() if keep_at is None else tuple(keep_at.values()),
     )
     with _quiet(), _local_torch_state(config):
         trainer = _trainer(config, n_updates, callbacks=[keeper, *_savers(checkpoint)])
@@ -231,7 +240,7 @@ def _trainer(config: TrainConfig, n_updates: int, *, callbacks: list[Any]) -> pl
 def _checker(
     module: ControllerModule, validation: TrainingData, config: TrainConfig, *, seed: int
 ) -> Callable[[], Check]:
-    batch = validation_batch(validation, seed=seed)
+    batch = module.network.standardised(validation_batch(validation, seed=seed))
 
     def look() -> Check:
         on_device = pl.LightningModule.transfer_batch_to_device(module, batch, module.device, 0)
@@ -266,10 +275,14 @@ def _local_torch_state(config: TrainConfig) -> Iterator[None]:
     """Threads, determinism and random state are ours while we train, and as before afterwards."""
     n_threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
+    fills_memory = deterministic_memory.fill_uninitialized_memory
     torch.set_num_threads(config.n_threads)
+    # Nothing here reads memory before it is written, so nobody need fill it first.
+    deterministic_memory.fill_uninitialized_memory = False
     try:
         with torch.random.fork_rng():
             yield
     finally:
         torch.set_num_threads(n_threads)
         torch.use_deterministic_algorithms(deterministic)
+        deterministic_memory.fill_uninitialized_memory = fills_memory

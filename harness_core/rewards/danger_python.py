@@ -31,6 +31,9 @@ from harness_core.rewards.python_values import Reader, TooComplexError
 
 # Nothing dangerous can be reached without one of these, so most programs need no closer look.
 _DOORS: Final = re.compile(r"import|eval|exec|compile|open|getattr|globals|vars|locals|__|f_glob")
+_MODULE_STEMS: Final = tuple(
+    sorted({f"{name.partition('.')[0]}." for name in (*REFERENCES, *MODULES)})
+)
 _FORMATS: Final = frozenset({"format", "format_map", "vformat"})
 _MAX_LITERAL_DEPTH: Final = 3
 
@@ -59,7 +62,7 @@ def _rules_of(program: str, *, depth: int) -> Iterator[str]:
 
 
 def _names_a_module(program: str) -> bool:
-    return any(f"{name.partition('.')[0]}." in program for name in (*REFERENCES, *MODULES))
+    return any(stem in program for stem in _MODULE_STEMS)
 
 
 class _Check:

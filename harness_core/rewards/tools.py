@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from harness_core.trajectories.guidance import without_guidance
 from harness_core.trajectories.schema import Action, Outcome, Usage
 from harness_core.trajectories.vocabulary import INTERVENTIONS, ActionKind
 
@@ -70,13 +71,15 @@ def action_key(action: Action) -> str:
     """What makes two actions the same: kind, arguments, and text up to blanks and Unicode form.
 
     In code the blanks before a line mean something, so only those behind it and empty lines go.
+    The guidance that an action was proposed under makes it no other action.
     """
     text = unicodedata.normalize("NFKC", action.text)
     if action.kind is ActionKind.CODE:
         text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
     else:
         text = " ".join(text.split())
-    arguments = orjson.dumps(action.arguments, option=orjson.OPT_SORT_KEYS).decode()
+    own = without_guidance(action.arguments)
+    arguments = orjson.dumps(own, option=orjson.OPT_SORT_KEYS).decode()
     return f"{action.kind.value}\0{text}\0{arguments}"
 
 

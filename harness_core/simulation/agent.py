@@ -31,6 +31,13 @@ class Attempt(Record):
     feedback: Feedback
 
 
+class Guidance(Record):
+    """A template that was put before the prompt."""
+
+    id: str
+    text: str
+
+
 class AgentState(Record):
     """All that an agent may know when it acts."""
 
@@ -39,6 +46,9 @@ class AgentState(Record):
     entry_point: str
     visible_checks: tuple[str, ...]
     history: tuple[Attempt, ...] = ()
+    guidance: Guidance | None = None
+    """What the harness says before the prompt. A live agent reads the text; the simulated one
+    responds to the id (`simulation.responses`)."""
 
 
 class Proposal(Record):

@@ -16,3 +16,5 @@ class SampleConfig(Section):
     """Candidates that the agent proposes in each state."""
     max_attempts: int = Field(ge=1)
     """Programs that one run may submit to the visible tests."""
+    guidance_share: float = Field(ge=0, lt=1)
+    """Share of states in which a guidance template is given, drawn among those that are legal."""

@@ -1,5 +1,6 @@
 """Where programs of an agent are tried: visible checks give feedback, hidden ones judge."""
 
+import ast
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -35,7 +36,7 @@ class Environment:
         jobs = [_job(item, item.problem.visible_checks) for item in submissions]
         verdicts = self._grade(jobs)
         return [
-            _feedback(item.problem.visible_checks, verdict)
+            _feedback(item.program, item.problem.visible_checks, verdict)
             for item, verdict in zip(submissions, verdicts, strict=True)
         ]
 
@@ -56,7 +57,7 @@ def _job(submission: Submission, checks: tuple[str, ...]) -> GradeJob:
     )
 
 
-def _feedback(checks: tuple[str, ...], verdict: Verdict) -> Feedback:
+def _feedback(program: str, checks: tuple[str, ...], verdict: Verdict) -> Feedback:
     failed = [
         check
         for check, status in zip(checks, verdict.checks, strict=True)
@@ -65,5 +66,14 @@ def _feedback(checks: tuple[str, ...], verdict: Verdict) -> Feedback:
     n_passed = len(checks) - len(failed)
     summary = f"{n_passed}/{len(checks)} visible checks passed"
     # One failing check is enough to go on, as a test run that stops at the first failure gives.
-    output = f"{summary}; {failed[0]} failed" if failed else summary
+    output = f"{summary}; {_reason(program, failed[0])}" if failed else summary
     return Feedback(n_passed=n_passed, n_total=len(checks), output=output)
+
+
+def _reason(program: str, failed: str) -> str:
+    """What a test run says of a failure: of a program that it cannot read, only that."""
+    try:
+        ast.parse(program)
+    except (SyntaxError, ValueError):
+        return "SyntaxError: the program cannot be read"
+    return f"{failed} failed"

@@ -8,6 +8,7 @@ from harness_core.simulation.agent import AgentState, Proposal
 from harness_core.simulation.pool import ProgramPool
 from harness_core.simulation.problems import Problem
 from harness_core.simulation.profiles import SkillProfile, right_rate
+from harness_core.simulation.responses import Effect, changed_rate, effect_of
 
 _PLAIN_THOUGHTS: Final = (
     "I write down what the statement says.",
@@ -40,6 +41,7 @@ class SimulatedAgent:
     def __init__(
         self, problem: Problem, profile: SkillProfile, *, pool: ProgramPool, rng: random.Random
     ) -> None:
+        self._problem = problem
         self._profile = profile
         self._pool = pool
         self._rng = rng
@@ -52,29 +54,48 @@ class SimulatedAgent:
 
     def propose(self, state: AgentState, k: int) -> list[Proposal]:
         """Draw `k` candidates; each failed attempt in the history makes right ones likelier."""
-        return [self._candidate(state) for _ in range(k)]
+        effect = self._effect(state)
+        return [self._candidate(state, effect) for _ in range(k)]
 
-    def _candidate(self, state: AgentState) -> Proposal:
-        code = self._code(state)
+    def right_rate(self, state: AgentState) -> float:
+        """Probability that a candidate is drawn from the right programs. No agent knows it."""
+        profile, effect = self._profile, self._effect(state)
+        repeats = effect.stubbornness * profile.stubbornness if state.history else 0.0
+        faults = profile.dangerous * effect.dangerous + profile.broken * effect.broken
+        return (1 - repeats) * (1 - faults) * (1 - self._missing(state, effect))
+
+    def _effect(self, state: AgentState) -> Effect:
+        given = None if state.guidance is None else state.guidance.id
+        return effect_of(given, self._problem, has_feedback=bool(state.history))
+
+    def _candidate(self, state: AgentState, effect: Effect) -> Proposal:
+        code = self._code(state, effect)
         thought = self._thought(state, is_right=code in self._pool.right)
         n_tokens = (len(thought) + len(code)) // _CHARACTERS_PER_TOKEN + 1
         return Proposal(thought=thought, code=code, n_tokens=n_tokens)
 
-    def _code(self, state: AgentState) -> str:
+    def _code(self, state: AgentState, effect: Effect) -> str:
         profile, rng = self._profile, self._rng
-        if state.history and rng.random() < profile.stubbornness:
+        stubbornness = profile.stubbornness * effect.stubbornness
+        if state.history and rng.random() < stubbornness:
             return state.history[-1].program
         draw = rng.random()
-        if draw < profile.dangerous:
+        dangerous = profile.dangerous * effect.dangerous
+        if draw < dangerous:
             return rng.choice(self._pool.dangerous)
-        if draw < profile.dangerous + profile.broken:
+        if draw < dangerous + profile.broken * effect.broken:
             return rng.choice(self._pool.broken)
-        missing = (1 - self._right_rate) * (1 - profile.revision) ** len(state.history)
-        if rng.random() >= missing:
+        if rng.random() >= self._missing(state, effect):
             return rng.choice(self._pool.right)
         tried = {attempt.program for attempt in state.history}
         untried = [program for program in self._pool.wrong if program not in tried]
         return _early_ones_first(untried or self._pool.wrong, rng=rng)
+
+    def _missing(self, state: AgentState, effect: Effect) -> float:
+        """Rate of mistakes among programs without another fault."""
+        revision = changed_rate(self._profile.revision, effect.revision)
+        unlearnt = (1 - revision) ** len(state.history)
+        return (1 - changed_rate(self._right_rate, effect.skill)) * unlearnt
 
     def _thought(self, state: AgentState, *, is_right: bool) -> str:
         if state.history:

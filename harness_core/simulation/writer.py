@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import orjson
 
-from harness_core.simulation.runs import Run, Turn
+from harness_core.simulation.runs import DIGITS, Run, Turn
+from harness_core.trajectories.guidance import with_guidance
 
 FORMAT: Final = "native"
 NOTHING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
-_DIGITS: Final = 6
 
 
 def log_bytes(runs: Iterable[Run], generated: Mapping[str, tuple[str, ...]] = NOTHING) -> bytes:
@@ -45,19 +45,23 @@ def log_row(run: Run, generated_checks: tuple[str, ...] = ()) -> dict[str, Any]:
         "run": run.number,
         "action_sequence": [_action(turn) for turn in run.turns],
         # The log's own claim. It knows the visible checks only, so it is often wrong.
-        "reward": round(last.n_passed / last.n_total, _DIGITS),
+        "reward": round(last.n_passed / last.n_total, DIGITS),
         "terminal": run.has_passed,
         "truncated": not run.has_passed,
     }
 
 
 def _action(turn: Turn) -> dict[str, Any]:
-    propensity = round(1 / len(turn.proposals), _DIGITS)
+    propensity = round(1 / len(turn.proposals), DIGITS)
+    # Without guidance there is no key: logs of agents that know none stay as they were.
+    arguments = with_guidance({}, turn.guided)
+    told = {"arguments": arguments} if arguments else {}
     return {
         "kind": "code",
         "observation": turn.observation,
         "thought": turn.chosen.thought,
         "code_generated": turn.chosen.code,
+        **told,
         "test_executed": {
             "passed": turn.feedback.n_passed,
             "total": turn.feedback.n_total,
@@ -65,7 +69,7 @@ def _action(turn: Turn) -> dict[str, Any]:
         },
         "result": turn.feedback.output,
         "candidates": [
-            {"code_generated": proposal.code, "propensity": propensity}
+            {"code_generated": proposal.code, **told, "propensity": propensity}
             for proposal in turn.proposals
         ],
         "chosen_index": turn.chosen_index,

@@ -20,7 +20,8 @@ from harness_core.evaluation.config import CalibrationConfig
 from harness_core.evaluation.metrics import Doubles
 from harness_core.evaluation.weight_sweep import Facts
 from harness_core.features.batch import DecisionGroup, TransitionArrays
-from harness_core.features.load import load_groups, load_transitions
+from harness_core.features.load import load_groups, load_transitions, read_schema
+from harness_core.features.tuning import judgeable
 from harness_core.params import Params
 from harness_core.rewards.config import RewardConfig
 from harness_core.rewards.grading import actions_of, program_of, submitted_program
@@ -77,7 +78,8 @@ def read_small_part(config: CalibrationConfig, workspace: dag.Workspace) -> Smal
         NoDataError: a table is missing, or no task is in the part.
     """
     _refuse_missing(workspace)
-    development = [group for group in load_groups(workspace) if group.split is not Split.TEST]
+    outside = [group for group in load_groups(workspace) if group.split is not Split.TEST]
+    development = judgeable(outside, read_schema(workspace))
     chosen = {
         group.task_id
         for group in development

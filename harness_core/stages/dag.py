@@ -17,6 +17,7 @@ FEATURES: Final = "data/features"
 CANDIDATE_MODEL: Final = "data/models/candidate"
 FOLD_MODELS: Final = "data/models/folds"
 CHAMPION_MODEL: Final = "data/models/champion"
+STUDENT_MODEL: Final = "data/models/student"
 REPORTS: Final = "data/reports"
 DATA_DOCS: Final = "data/reports/data_docs"
 EVALUATION: Final = "data/reports/evaluation.json"
@@ -27,6 +28,8 @@ LAST_RUN: Final = "data/reports/last_run.json"
 AUDIT_TABLE: Final = "data/reports/audit_table.json"
 POLICY: Final = "policy.yaml"
 """The tool policy: written by hand, like `params.yaml`, and no output of any stage."""
+GUIDANCE: Final = "guidance.yaml"
+"""The guidance templates, written by hand too."""
 
 _INTERIM: Final = (TRAJECTORIES, STEPS, TASKS)
 
@@ -53,7 +56,7 @@ class StageSpec:
 
 
 STAGES: Final[Mapping[str, StageSpec]] = {
-    "sample": StageSpec(deps=(), outs=(f"{RAW}/sample",), params=("sample", "sandbox")),
+    "sample": StageSpec(deps=(GUIDANCE,), outs=(f"{RAW}/sample",), params=("sample", "sandbox")),
     "ingest": StageSpec(
         deps=(RAW,),
         outs=(*_INTERIM, QUARANTINE),
@@ -89,7 +92,7 @@ STAGES: Final[Mapping[str, StageSpec]] = {
         metrics=(report_path("features"),),
     ),
     "train": StageSpec(
-        deps=(TRANSITIONS, CANDIDATES, FEATURES, POLICY, report_path("audit")),
+        deps=(STEPS, TRANSITIONS, CANDIDATES, FEATURES, POLICY, GUIDANCE, report_path("audit")),
         outs=(CANDIDATE_MODEL, FOLD_MODELS),
         params=("train", "rewards", "controller"),
         metrics=(report_path("train"),),

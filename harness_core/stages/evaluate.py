@@ -9,7 +9,8 @@ from harness_core.evaluation.evaluate import evaluate_groups
 from harness_core.evaluation.labels import percent
 from harness_core.evaluation.model_folders import load_cross_fit
 from harness_core.evaluation.plots import write_plots
-from harness_core.features.load import load_groups, load_transitions
+from harness_core.features.load import load_groups, load_transitions, read_schema
+from harness_core.features.tuning import judgeable
 from harness_core.stages.dag import CANDIDATE_MODEL, EVALUATION, FOLD_MODELS, PLOTS, Workspace
 from harness_core.stages.report import StageReport
 from harness_core.tables import publish_bytes
@@ -25,9 +26,9 @@ def run(evaluation: EvaluationConfig, workspace: Workspace) -> StageReport:
         ModelError: the candidate model or a fold model is missing or damaged.
     """
     judged = load_cross_fit(workspace.path(CANDIDATE_MODEL), workspace.path(FOLD_MODELS))
-    result = evaluate_groups(
-        judged, load_groups(workspace), evaluation, transitions=load_transitions(workspace)
-    )
+    # What the encoder was fine-tuned on would look better than it is.
+    groups = judgeable(load_groups(workspace), read_schema(workspace))
+    result = evaluate_groups(judged, groups, evaluation, transitions=load_transitions(workspace))
     content = orjson.dumps(result, option=orjson.OPT_INDENT_2)
     publish_bytes(workspace.path(EVALUATION), content + b"\n")
     write_plots(result, workspace.path(PLOTS))

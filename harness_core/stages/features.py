@@ -8,10 +8,16 @@ from typing import Final
 from harness_core.features.config import FeatureConfig
 from harness_core.features.execution import needs_running
 from harness_core.features.interim import DATASETS_PATH, InterimTables
+from harness_core.features.interventions import (
+    INTERVENTION_TABLE,
+    INTERVENTIONS_FILE,
+    intervention_rows,
+)
 from harness_core.features.load import SCHEMA_FILE
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import SandboxRunner, run_limits
 from harness_core.features.table import SIGNALS, actions_schema, states_schema
+from harness_core.features.tuning import EncoderTuner
 from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.config import SandboxConfig
 from harness_core.stages import dag
@@ -38,7 +44,7 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
             boxes = stack.enter_context(open_sandbox(run_limits(sandbox, features)))
             runner = stack.enter_context(SandboxRunner(boxes, cache=workspace.cache))
         pipeline, result = FeaturePipeline.fit_transform(
-            tables, features, runner=runner, cache=workspace.cache
+            tables, features, runner=runner, cache=workspace.cache, tuner=_tuner(features)
         )
     folder = workspace.path(dag.FEATURES)
     # What an earlier version of the code wrote here must not be mistaken for ours.
@@ -48,6 +54,8 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
     write_table(folder / "states.parquet", result.states, states_schema(len(schema.state)))
     write_table(folder / "actions.parquet", result.actions, actions_schema(len(schema.action)))
     write_table(folder / "signals.parquet", result.signals, SIGNALS)
+    interventions = intervention_rows(list(tables.contents()))
+    write_table(folder / INTERVENTIONS_FILE, interventions, INTERVENTION_TABLE)
     pipeline.save(folder / "pipeline")
     publish_bytes(folder / SCHEMA_FILE, schema.model_dump_json(indent=2).encode() + b"\n")
     n_programs = 0 if runner is None else runner.n_programs
@@ -58,3 +66,13 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
     figures = {**rest, "n_programs": n_programs}
     _LOG.info("features: %d states, %d actions", figures["n_states"], figures["n_actions"])
     return StageReport(stage="features", figures=figures)
+
+
+def _tuner(features: FeatureConfig) -> EncoderTuner | None:
+    if features.encoder.finetune is None:
+        return None
+    from harness_core.learners.encoder_tuning import (  # noqa: PLC0415  # brings torch
+        tune_encoder,
+    )
+
+    return tune_encoder

@@ -1,4 +1,4 @@
-"""A working folder of its own: its parameters, tool policy and `dvc.yaml`, and what DVC locked."""
+"""A working folder of its own: parameters, tool policy, guidance, `dvc.yaml`; what DVC locked."""
 
 from importlib import resources
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness_core.stages.dag import POLICY, RAW, STAGES, StageSpec, Workspace
+from harness_core.stages.dag import GUIDANCE, POLICY, RAW, STAGES, StageSpec, Workspace
 from harness_core.tables import publish_bytes
 
 PARAMS: Final = "params.yaml"
@@ -23,7 +23,7 @@ def prepare_project(root: Path, *, with_sample: bool = True) -> Workspace:
     """
     workspace = Workspace(root.resolve())
     workspace.root.mkdir(parents=True, exist_ok=True)
-    for name in (PARAMS, POLICY):
+    for name in (PARAMS, POLICY, GUIDANCE):
         if not workspace.path(name).exists():
             publish_bytes(workspace.path(name), shipped(name))
     pipeline = workspace.path(PIPELINE)
@@ -35,7 +35,7 @@ def prepare_project(root: Path, *, with_sample: bool = True) -> Workspace:
 
 
 def shipped(name: str) -> bytes:
-    """The `params.yaml` or `policy.yaml` that ships with the library."""
+    """The `params.yaml`, `policy.yaml` or `guidance.yaml` that ships with the library."""
     packaged = resources.files("harness_core.stages").joinpath(name)
     if packaged.is_file():
         return packaged.read_bytes()

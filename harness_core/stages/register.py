@@ -111,6 +111,43 @@ def record_side_run(
     return {"run_id": run_id, "run_url": run_url(workspace, run_id)}
 
 
+def register_student(
+    registry: RegistryConfig,
+    workspace: Workspace,
+    side_run: SideRun,
+    *,
+    folder: Path,
+    is_good: bool,
+) -> dict[str, Any]:
+    """Record a distillation and register its student, which has a name and aliases of its own.
+
+    A student that lost too much is registered too, as `challenger` only.
+    """
+    config = registry.model_copy(update={"model_name": f"{registry.model_name}-student"})
+    manifest = read_manifest(folder)
+    store = initialise_store(workspace.path(STORE))
+    with store.publishing():
+        run_id = log_side_run(_tracker(store, registry), side_run)
+        versions = _registry(store, config)
+        version = versions.register(
+            folder,
+            run_key=f"{side_run.kind}/{side_run.key}",
+            run_id=run_id,
+            tags={
+                "feature_fingerprint": manifest.feature_fingerprint,
+                "teacher": manifest.teacher or "",
+            },
+        )
+        is_champion = publish(versions, version, is_better=is_good)
+    return {
+        "run_id": run_id,
+        "run_url": run_url(workspace, run_id),
+        "model_name": config.model_name,
+        "model_version": str(version),
+        "promoted": is_champion,
+    }
+
+
 def fetch_champion(
     workspace: Workspace, *, registry: RegistryConfig | None = None, keep_reference: bool = False
 ) -> str | None:

@@ -1,7 +1,7 @@
 """One decision on one request, for the verb `harness score`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -11,7 +11,10 @@ from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import run_limits
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
-from harness_core.stages.dag import CANDIDATE_MODEL, Workspace
+from harness_core.stages.dag import CANDIDATE_MODEL, STUDENT_MODEL, Workspace
+
+_OWN: Final = {"candidate": CANDIDATE_MODEL, "student": STUDENT_MODEL}
+"""Models that a working folder made itself."""
 
 
 def score_request(
@@ -33,9 +36,9 @@ def score_request(
 
 
 def model_folder(model: str, workspace: Workspace) -> Path:
-    """The folder of `champion`, `candidate`, a registered version, or a folder by path."""
-    if model == "candidate":
-        return workspace.path(CANDIDATE_MODEL)
+    """The folder of `champion`, `candidate`, `student`, a registered version, or one by path."""
+    if model in _OWN:
+        return workspace.path(_OWN[model])
     if Path(model).is_dir():
         return Path(model)
     from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow

@@ -8,6 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ValidationError
 
 from harness_core.controller.combination import Combination
@@ -18,6 +20,7 @@ from harness_core.controller.manifest import (
     file_digests,
     write_manifest,
 )
+from harness_core.controller.stopping import Acceptance, Steering, learn_acceptance
 from harness_core.errors import NoDataError
 from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.evaluation.crossfit import CrossFit as JudgedCrossFit
@@ -27,10 +30,12 @@ from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.features.load import load_groups, load_transitions
 from harness_core.features.set_relative import set_relative
 from harness_core.features.table import FeatureSchema
+from harness_core.features.tuning import judgeable
 from harness_core.learners.checkpoint import save_critic
 from harness_core.learners.checks import Check
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.crossfit import CrossFit, cross_fit
+from harness_core.learners.distil import Lessons
 from harness_core.learners.trainer import Fitted
 from harness_core.rewards.config import RewardConfig
 from harness_core.rewards.table import COMPONENTS
@@ -45,8 +50,10 @@ from harness_core.stages.dag import (
     Workspace,
 )
 from harness_core.stages.report import StageReport
-from harness_core.tables import combine_digests, publish_bytes, tree_digest
+from harness_core.stages.train_guidance import learn_guidance
+from harness_core.tables import combine_digests, publish_bytes, read_table, tree_digest
 from harness_core.trajectories.vocabulary import GroupKind, Split
+from harness_core.transitions.table import TRANSITIONS as TRANSITIONS_SCHEMA
 
 COMBINATION: Final = "combination.json"
 PIPELINE: Final = "pipeline"
@@ -58,9 +65,14 @@ _CONFIDENCE: Final = 0.95
 
 
 def run(
-    train: TrainConfig, rewards: RewardConfig, controller: ControllerConfig, workspace: Workspace
+    train: TrainConfig,
+    rewards: RewardConfig,
+    controller: ControllerConfig,
+    workspace: Workspace,
+    *,
+    lessons: Lessons | None = None,
 ) -> StageReport:
-    """Train on everything outside the frozen test slice.
+    """Train on everything outside the frozen test slice; with `lessons` a student of a teacher.
 
     Raises:
         NoDataError: there is no development task, or all its attempts have the same outcome.
@@ -71,24 +83,37 @@ def run(
     groups = [group for group in load_groups(workspace) if group.split is not Split.TEST]
     if not groups:
         raise NoDataError("no decision group outside the frozen test slice; import more tasks")
-    arrays = _development(load_transitions(workspace))
+    schema = _read_schema(workspace.path(FEATURES) / "schema.json")
+    judged = judgeable(groups, schema)
+    every = load_transitions(workspace)
+    arrays = development(every)
     spec = network_spec(groups, train, rewards.weights.model_dump())
-    checkpoints = _checkpoint_folder(train, rewards, workspace)
+    checkpoints = _checkpoint_folder(train, rewards, workspace, lessons)
     fits = cross_fit(
-        groups, arrays, spec, train, set_relative=set_relative, checkpoints=checkpoints
+        groups,
+        arrays,
+        spec,
+        train,
+        set_relative=set_relative,
+        sources=None if train.replay is None else _sources(workspace)[every.split != Split.TEST],
+        retarget=None if lessons is None else lessons.targets,
+        checkpoints=checkpoints,
     )
-    scored = OutOfFold(groups, fits.folds, train)
-    chart = _over_optimisation(scored.judged(), groups, train)
+    scored = OutOfFold(judged, fits.folds, train)
+    chart = _over_optimisation(scored.judged(), judged, train)
+    acceptance = _acceptance(scored, judged, train)
+    guidance = learn_guidance(workspace, schema.state, n_folds=len(fits.folds), seed=train.seed)
     with _published(workspace.path(FOLD_MODELS)) as folder:
         for fold, fitted in enumerate(fits.folds):
-            save_critic(folder / str(fold), fitted.network)
+            save_critic(folder / str(fold), fitted.network, fitted.trees)
+            guidance.save(folder / str(fold), fold=fold)
             _write_combination(folder / str(fold), scored.combination(fold))
     with _published(workspace.path(CANDIDATE_MODEL)) as folder:
-        save_critic(folder, fits.final.network)
+        save_critic(folder, fits.final.network, fits.final.trees)
         shutil.copytree(workspace.path(FEATURES) / PIPELINE, folder / PIPELINE)
         shutil.copyfile(policy, folder / POLICY_FILE)
+        guidance.save(folder, fold=None)
         combination = scored.combination(None)
-        schema = _read_schema(workspace.path(FEATURES) / "schema.json")
         manifest = ModelManifest(
             learner=train.learner,
             components=COMPONENTS,
@@ -99,12 +124,16 @@ def run(
             controller=controller,
             k_max=chart.k_max,
             development_tasks=tuple(sorted({group.task_id for group in groups})),
+            teacher=None if lessons is None else lessons.teacher,
+            steering=Steering(actor=train.actor, acceptance=acceptance),
             files=file_digests(folder),
         )
         write_manifest(folder, manifest)
     shutil.rmtree(checkpoints, ignore_errors=True)
     figures = _figures(groups, arrays, fits, combination, train)
     figures["over_optimisation"] = chart.figures()
+    if guided := guidance.figures():
+        figures["guidance"] = guided
     return StageReport(stage="train", figures=figures)
 
 
@@ -123,19 +152,42 @@ def _over_optimisation(
     )
 
 
-def _development(arrays: TransitionArrays) -> TransitionArrays:
+def _acceptance(
+    scored: OutOfFold, groups: Sequence[DecisionGroup], train: TrainConfig
+) -> Acceptance | None:
+    """When an attempt is good enough to hand in, from attempts that the models never saw."""
+    models = [model for _, model in sorted(scored.models().items())]
+    return learn_acceptance(
+        [group for group in groups if group.kind is GroupKind.ATTEMPT],
+        [model.critic for model in models],
+        [model.combination for model in models],
+        seed=train.seed,
+    )
+
+
+def development(arrays: TransitionArrays) -> TransitionArrays:
+    """The transitions outside the frozen test slice."""
     inside = arrays.split != Split.TEST
     fields = {name: getattr(arrays, name)[inside] for name in TransitionArrays.__slots__}
     return TransitionArrays(**fields)
 
 
-def _checkpoint_folder(train: TrainConfig, rewards: RewardConfig, workspace: Workspace) -> Path:
+def _sources(workspace: Workspace) -> npt.NDArray[np.str_]:
+    """Source of every transition, in their order."""
+    table = read_table(workspace.path(TRANSITIONS), TRANSITIONS_SCHEMA, columns=("source",))
+    return np.array(table.column("source").to_pylist(), dtype=np.str_)
+
+
+def _checkpoint_folder(
+    train: TrainConfig, rewards: RewardConfig, workspace: Workspace, lessons: Lessons | None
+) -> Path:
     """Where unfinished models wait; another key for other data or parameters."""
     inputs = [(path, tree_digest(workspace.path(path))) for path in (TRANSITIONS, CANDIDATES)]
     key = combine_digests(
         [
             ("train", train.model_dump_json()),
             ("rewards", rewards.model_dump_json()),
+            ("lessons", "" if lessons is None else lessons.key),
             ("features", tree_digest(workspace.path(FEATURES))),
             *inputs,
         ]

@@ -10,7 +10,7 @@ from harness_core.stages import dag
 from harness_core.stages.report import StageReport
 from harness_core.tables import read_table, write_table
 from harness_core.trajectories import arrow
-from harness_core.trajectories.vocabulary import GroupKind, Split
+from harness_core.trajectories.vocabulary import GroupKind, Language, Split
 from harness_core.transitions.builder import transition_rows
 from harness_core.transitions.config import TransitionConfig
 from harness_core.transitions.groups import candidate_rows
@@ -45,7 +45,12 @@ def run(transitions: TransitionConfig, workspace: dag.Workspace) -> StageReport:
         )
     )
     rows = list(transition_rows(recorded, assignments, discount_factor=transitions.discount_factor))
-    candidates = candidate_rows(recorded, assignments, max_group_size=transitions.max_group_size)
+    candidates = candidate_rows(
+        recorded,
+        assignments,
+        max_group_size=transitions.max_group_size,
+        languages=_languages(workspace) if transitions.attempts == "first_answer" else None,
+    )
     write_table(workspace.path(dag.TRANSITIONS), rows, TRANSITIONS)
     write_table(workspace.path(dag.CANDIDATES), candidates, CANDIDATES)
     _LOG.info("transitions: %d of %d trajectories", len(rows), len(recorded))
@@ -77,6 +82,13 @@ def _descriptions(workspace: dag.Workspace) -> dict[str, list[str]]:
         for task, description in sorted(set(pairs)):
             found[task].append(description)
     return found
+
+
+def _languages(workspace: dag.Workspace) -> dict[tuple[str, str], Language]:
+    """Language of each task of each source."""
+    columns = ["source", "task_id", "language"]
+    table = read_table(workspace.path(dag.TASKS), arrow.TASKS, columns=columns)
+    return {(row["source"], row["task_id"]): Language(row["language"]) for row in table.to_pylist()}
 
 
 def _tasks_by_split(assignments: Mapping[str, Assignment]) -> dict[str, int]:

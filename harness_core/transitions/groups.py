@@ -3,24 +3,34 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness_core.trajectories.vocabulary import GroupKind
+from harness_core.trajectories.vocabulary import GroupKind, Language
+from harness_core.transitions.answers import first_answer
 from harness_core.transitions.recorded import Recorded, Row, candidate_propensities
 from harness_core.transitions.splits import Assignment
 
 
 def candidate_rows(
-    recorded: Iterable[Recorded], assignments: Mapping[str, Assignment], *, max_group_size: int
+    recorded: Iterable[Recorded],
+    assignments: Mapping[str, Assignment],
+    *,
+    max_group_size: int,
+    languages: Mapping[tuple[str, str], Language] | None = None,
 ) -> list[Row]:
     """The rows of `CANDIDATES`, sorted by group and candidate.
 
     A task with a single attempt makes a group of one: nothing can be chosen there, but it counts.
+    With `languages` (of source and task) attempts stand there with their first answers.
     """
     attempts: dict[str, list[Row]] = defaultdict(list)
     rows: list[Row] = []
     for item in recorded:
         task = item.task_columns(assignments)
-        attempt = _attempt(item, task)
-        attempts[attempt["group_id"]].append(attempt)
+        if languages is None:
+            attempt: Row | None = _attempt(item, task)
+        else:
+            attempt = _first_answer(item, task, languages[(task["source"], task["task_id"])])
+        if attempt is not None:
+            attempts[attempt["group_id"]].append(attempt)
         rows.extend(_step_groups(item, task, max_group_size))
     for group in attempts.values():
         kept = sorted(group, key=lambda row: str(row["trajectory_id"]))[:max_group_size]
@@ -48,6 +58,26 @@ def _attempt(item: Recorded, task: Row) -> Row:
         "dangerous": item.is_dangerous,
         "trusted": last["trusted"],
         "propensity": None,
+    }
+
+
+def _first_answer(item: Recorded, task: Row, language: Language) -> Row | None:
+    """A trajectory up to its first answer, as a candidate."""
+    answer = first_answer(item, language)
+    if answer is None:
+        return None
+    taken = item.taken[answer.step_index]
+    return {
+        **_attempt(item, task),
+        "step_index": answer.step_index,
+        "step_candidate": taken["candidate_index"],
+        "n_steps": answer.step_index + 1,
+        "n_tokens": sum(
+            step["completion_tokens"] or 0 for step in item.steps[: answer.step_index + 1]
+        ),
+        "success": answer.success,
+        "dangerous": any(row["danger"] for row in item.taken[: answer.step_index + 1]),
+        "trusted": taken["trusted"],
     }
 
 

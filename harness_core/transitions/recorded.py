@@ -18,7 +18,8 @@ TRAJECTORY_COLUMNS: Final = (
     *("n_steps", "terminated"),
 )
 STEP_COLUMNS: Final = (
-    *("trajectory_id", "step_index", "action_kind", "completion_tokens", "candidates"),
+    *("trajectory_id", "step_index", "action_kind", "action_text", "completion_tokens"),
+    *("is_error", "logged_reward", "candidates"),
 )
 
 

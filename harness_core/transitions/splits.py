@@ -136,7 +136,7 @@ def _splits_of(roots: Sequence[str], config: SplitConfig) -> dict[str, Split]:
     n_test = int(np.searchsorted(points, config.test_share))
     n_held = int(np.searchsorted(points, config.test_share + config.validation_share))
     # Few tasks may leave a split empty; then the next in the order of hashes fill it.
-    n_test = min(max(n_test, 1), len(roots) - 2)
+    n_test = min(max(n_test, int(config.test_share > 0)), len(roots) - 2)
     n_held = min(max(n_held, n_test + 1), len(roots) - 1)
     return {
         root: Split.TEST if rank < n_test else Split.VALIDATION if rank < n_held else Split.TRAIN

@@ -18,6 +18,7 @@ from benchmarks.rounds import Round, play_rounds
 from harness_core.cli import app, run_app
 from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Decision, FilteredCandidate, Reason
+from harness_core.controller.guidance import GuidanceChoice
 from harness_core.errors import IsolationUnavailable, NoDataError
 from harness_core.params import Params
 from harness_core.sandbox.api import open_sandbox
@@ -52,6 +53,9 @@ class Scripted:
         assert len(candidates) == K
         self.states.append(state)
         return self._decision
+
+    def guide(self, state: Mapping[str, Any]) -> GuidanceChoice:
+        raise AssertionError("these tests ask for no guidance")
 
 
 def _decision(chosen: int | None, filtered: Sequence[int] = ()) -> Decision:
@@ -268,3 +272,7 @@ def test_the_verb_measures_a_model_on_tasks_that_it_has_not_learnt_from(
     assert 0 <= _rates(figures)[WITHOUT] <= _rates(figures)[ORACLE] <= 1
     assert figures["danger"]["taken"][CONTROLLER] == 0.0
     assert figures["corpus"]["share_filtered"] == 1.0
+    guidance = figures["guidance"]
+    assert guidance["n_templates"] == 6
+    assert guidance["given"] == {"None": 1.0}  # this model learnt nothing of guidance
+    assert guidance["gain"]["guidance_on_top_of_selection"]["value"] == 0.0

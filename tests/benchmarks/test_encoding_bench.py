@@ -38,6 +38,7 @@ def test_every_way_has_its_speed_and_its_fidelity(figures):
     assert all(speed > 0 for speed in figures["texts_per_s"].values())
     assert set(figures["absent"]) == (set() if has_onnx() else ONNX)
     assert figures["n_texts"] == len(TEXTS)
+    assert figures["gap_closed"] is None  # only where it is asked for
 
 
 def test_a_warm_cache_encodes_nothing(figures):
@@ -62,6 +63,14 @@ def test_a_static_vector_does_not_know_the_order_of_words(tiny_folder):  # noqa:
     one, other, third = static.encode(["add word select", "select word add", "return"])
     np.testing.assert_allclose(one, other, atol=1e-5)
     assert not np.allclose(one, third, atol=1e-2)
+
+
+def test_a_static_encoder_of_the_vocabulary_knows_every_token(tiny_folder):  # noqa: F811
+    encoder = tiny(tiny_folder)
+    some, every = StaticEncoder.of(encoder, ["add"]), StaticEncoder.of_vocabulary(encoder)
+    unknown_to_some = ["select"]
+    assert not some.encode(unknown_to_some).any()
+    assert every.encode(unknown_to_some).any()
 
 
 def test_without_a_transformer_there_is_nothing_to_compare_with():

@@ -1,15 +1,21 @@
 """The benchmark of decisions, with an untrained model on hashed texts."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from benchmarks.requests import MAX_TOKENS, NewRequests
-from benchmarks.scoring import PARTS, kind_of, measure_models, token_counter
+from benchmarks.requests import LONG_TOKENS, MAX_TOKENS, NewRequests
+from benchmarks.scoring import PARTS, kind_of, kind_of_model, measure_models, token_counter
 from harness_core.controller.combination import CRITIC_ALONE
 from harness_core.controller.config import ControllerConfig
-from harness_core.controller.manifest import ModelManifest, file_digests, write_manifest
+from harness_core.controller.manifest import (
+    ModelManifest,
+    file_digests,
+    read_manifest,
+    write_manifest,
+)
 from harness_core.errors import ParameterError
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.set_relative import SET_RELATIVE
@@ -66,10 +72,35 @@ def test_decisions_and_their_parts_have_a_median_and_a_tail(model: Path, params:
     measured = figures["ms"]["hashed"]
     assert set(measured["parts"]) == set(PARTS)
     run = measured["new_candidates_run"]
-    whole = [measured["new_candidates"], measured["all_cached"]]
+    sorts = ("new_candidates", "all_cached", "new_long_candidates")
+    whole = [measured[sort] for sort in sorts]
     for item in (*whole, *([] if isinstance(run, str) else [run])):
         assert 0 < item["p50"] <= item["p95"]
-    assert "student" in figures["absent"]
+    assert figures["goals"] == {}
+
+
+def test_a_student_is_timed_beside_its_teacher_in_the_same_run(
+    model: Path, params: Params, tmp_path: Path
+):
+    student = tmp_path / "student"
+    shutil.copytree(model, student)
+    manifest = read_manifest(model)
+    write_manifest(student, manifest.model_copy(update={"teacher": manifest.digest}))
+    assert (kind_of_model(model), kind_of_model(student)) == ("hashed", "student")
+    figures = measure_models(
+        [model, student], hashed(params), n_requests=2, n_isolated=0, n_threads=1, k=2, seed=0
+    )
+    assert set(figures["ms"]) == {"hashed", "student"}
+    found = figures["ms"]["student"]["new_candidates"]["p50"]
+    assert figures["goals"] == {"student_ms": {"goal": 10.0, "found": found}}
+
+
+def test_long_candidates_are_as_long_as_a_text_is_read(params: Params):
+    n_tokens = token_counter(hashed(params).features.encoder)
+    requests = NewRequests(k=3, n_tokens=n_tokens, seed=0).draw_long(4)
+    texts = [item["text"] for request in requests for item in request.candidates]
+    assert len(set(texts)) == 12
+    assert min(map(n_tokens, texts)) >= LONG_TOKENS
 
 
 def test_no_program_is_run_where_none_is_asked_for(model: Path, params: Params):

@@ -7,10 +7,12 @@ import pytest
 
 from benchmarks.agent_log import CHANCE, GOAL, HORIZON, Projections, generate, true_values
 from benchmarks.peers.bare_iql import BareIql
+from benchmarks.peers.d3rlpy_elsewhere import D3rlpyElsewhere, read_log, write_log
 from benchmarks.peers.harness_iql import HarnessIql, train
 from benchmarks.peers.matmuls import Matmuls
 from benchmarks.peers.trainer import PeerMissing, Shape
-from benchmarks.training import Sizes, auc, compare, quality, summary
+from benchmarks.ranking import auc, quality
+from benchmarks.training import Sizes, compare, summary
 from benchmarks.training_memory import measure
 from harness_core.params import Params
 
@@ -96,6 +98,42 @@ def test_features_on_disc_are_trained_on_and_their_memory_is_told() -> None:
     assert found["n_transitions"] == pytest.approx(2_000, rel=0.05)
     assert found["peak_rss_gib"] >= found["before_training_gib"] > 0
     assert found["prepare_us_per_transition"] > 0
+
+
+def test_a_log_in_a_file_is_the_same_log(tmp_path) -> None:
+    log = make_log(n_runs=20)
+    write_log(tmp_path / "log.npz", log)
+    found = read_log(tmp_path / "log.npz")
+    for one, two in ((log.arrays, found.arrays), (log.runs, found.runs)):
+        for name in type(one).__slots__:
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+def test_an_interpreter_without_d3rlpy_is_a_missing_peer(tmp_path) -> None:
+    with pytest.raises(PeerMissing, match="cannot be started"):
+        D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=tmp_path / "python")
+    mute = tmp_path / "mute"
+    mute.write_text("#!/bin/sh\nexit 0\n")
+    mute.chmod(0o755)
+    with pytest.raises(PeerMissing, match="without a word"):
+        D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=mute)
+
+
+def test_another_interpreter_answers_what_it_measures(tmp_path) -> None:
+    other = tmp_path / "python"
+    other.write_text(
+        '#!/bin/sh\necho \'{"torch": "2"}\'\n'
+        "read -r question; echo 0.25\n"
+        "read -r question; echo '"
+        '{"n_updates": 5, "seconds": 2.0, "auc": 0.5, "spearman": 0.1, "first_s": 1.0}'
+        "'\n"
+    )
+    other.chmod(0o755)
+    peer = D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=other)
+    assert peer.versions == {"torch": "2"}
+    assert peer.seconds_per_update(3) == 0.25
+    assert peer.study(make_log(n_runs=10, seed=1), 5).first_s == 1.0
+    peer.close()
 
 
 def test_ties_count_half() -> None:

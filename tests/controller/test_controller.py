@@ -38,6 +38,10 @@ class ScriptedCritic:
             values[:, 2] = self.lengths
         return values
 
+    def running(self, state: Floats) -> Floats:
+        total: Floats = self.value(state).sum(axis=1)
+        return total
+
     def value(self, state: Floats) -> Floats:
         return np.zeros((len(state), len(COMPONENTS)), dtype=np.float32)
 

@@ -77,6 +77,9 @@ class _Hint:
     def q(self, state, action):
         return state[:, :1]
 
+    def running(self, state):
+        return self.value(state).sum(axis=1)
+
     def value(self, state):
         return state[:, :1]
 

@@ -42,6 +42,9 @@ class StyleCritic:
         values[:, ALL_TESTS] = 99.0  # Q's own word on success must not count
         return values
 
+    def running(self, state):
+        return self.value(state).sum(axis=1)
+
     def value(self, state):
         return self.q(state, state)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness_core.features import cache
 from harness_core.features.batch import Floats
 from harness_core.features.cache import CachedEncoder, EmbeddingCache
 from harness_core.features.hashed import HashedEncoder
@@ -91,3 +92,13 @@ def test_two_processes_may_write_at_once(tmp_path):
     encoder = CachedEncoder(HashedEncoder(), EmbeddingCache(path))
     encoder.encode([f"text {n}" for n in range(620)])
     assert encoder.n_misses == 0
+
+
+def test_without_a_file_only_the_last_vectors_are_kept(monkeypatch):
+    monkeypatch.setattr(cache, "_MAX_IN_MEMORY", 2)
+    inner = Recording()
+    encoder = CachedEncoder(inner)
+    for text in ("one", "two", "three", "three", "one"):
+        encoder.encode([text])
+    assert inner.asked == ["one", "two", "three", "one"]
+    assert encoder.encode(["a", "b", "c", "d"]).shape == (4, 64)

@@ -102,6 +102,27 @@ def test_the_end_of_a_long_text_wins(tiny_folder):
     np.testing.assert_allclose(encoder.encode([long]), encoder.encode(["add " * 6]), atol=1e-5)
 
 
+def test_a_long_text_is_the_mean_of_its_chunks(tiny_folder):
+    encoder = tiny(tiny_folder, max_tokens=8, max_chunks=4)
+    parts = ["select add word return [ ] ", "add " * 6, "word select " * 3]
+    together = encoder.encode(parts).sum(axis=0)
+    np.testing.assert_allclose(
+        encoder.encode(["".join(parts)])[0], together / np.linalg.norm(together), atol=1e-5
+    )
+
+
+def test_of_too_many_chunks_the_last_are_kept(tiny_folder):
+    encoder = tiny(tiny_folder, max_tokens=8, max_chunks=2)
+    start, end = "select add " * 30, "word return " * 3 + "add " * 6
+    assert len(list(encoder.chunks(start + end))) == 2
+    np.testing.assert_allclose(encoder.encode([start + end]), encoder.encode([end]), atol=1e-5)
+
+
+def test_a_text_that_fits_is_one_chunk_with_all_its_words(tiny_folder):
+    (chunk,) = tiny(tiny_folder, max_tokens=8).chunks("select add word")
+    assert len(chunk) == 5
+
+
 def test_a_special_token_in_a_text_is_text(tiny_folder):
     encoder = tiny(tiny_folder)
     chunks = encoder.chunks("add [SEP] add")

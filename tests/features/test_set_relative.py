@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_core.features.batch import GroupSignals
-from harness_core.features.set_relative import SET_RELATIVE, codet_score, set_relative
+from harness_core.features.set_relative import (
+    SET_RELATIVE,
+    codet_score,
+    set_relative,
+    within_contract,
+)
 
 
 def signals(
@@ -138,3 +144,40 @@ def _seconds(group: GroupSignals) -> float:
     start = time.perf_counter()
     set_relative(group)
     return time.perf_counter() - start
+
+
+def made(rows: list[list[int]], *, outputs: list[list[int]] | None = None) -> GroupSignals:
+    k = len(rows)
+    return replace(
+        signals(k=k, outputs=outputs), made_outputs=np.array(rows, dtype=np.int64).reshape(k, -1)
+    )
+
+
+def test_made_inputs_count_where_most_programs_answer_them():
+    # Only one of three programs answers the second input: it lies outside the contract.
+    group = made([[7, 0], [7, 5], [8, 0]])
+    np.testing.assert_allclose(column(group, "made_agreement"), [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(column(group, "n_made_log"), np.log1p(1))
+    np.testing.assert_allclose(column(group, "made_contested_share"), 1.0)
+
+
+def test_a_program_that_never_answers_has_no_say_in_what_the_contract_is():
+    group = made([[0, 0], [4, 6], [4, 6], [4, 0]])
+    np.testing.assert_allclose(within_contract(group.made_outputs), group.made_outputs)
+
+
+def test_a_vote_follows_those_who_agree_with_the_reliable():
+    # Two pairs of twins; the second pair also passes the generated checks, so it counts more.
+    group = replace(
+        made([[1, 1], [1, 1], [2, 2], [2, 2]]),
+        generated_passed=np.array([[False], [False], [True], [True]]),
+    )
+    vote = column(group, "vote")
+    assert vote[2] == vote[3] > vote[0] == vote[1]
+    assert column(group, "vote_weight").sum() == pytest.approx(4.0)
+
+
+def test_without_inputs_there_is_no_vote():
+    group = signals(k=3)
+    assert not column(group, "vote").any()
+    np.testing.assert_array_equal(column(group, "vote_weight"), 1.0)

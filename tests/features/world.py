@@ -320,6 +320,7 @@ def make_config() -> FeatureConfig:
         encode_code=False,
         n_text_dimensions=4,
         max_inputs=10,
+        max_made_inputs=4,
         run_cpu_s=1,
         prior_strength=5.0,
     )

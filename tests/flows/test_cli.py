@@ -47,6 +47,7 @@ def test_all_verbs_of_the_contract_are_there():
         "flywheel",
         "schedule",
         "score",
+        "distil",
         "doctor",
         "bench",
         "calibrate",

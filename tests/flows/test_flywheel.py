@@ -74,7 +74,7 @@ def test_dvc_has_nothing_to_do_after_the_flow(flywheel_run: Run):
 
 
 def test_dvc_repro_elsewhere_gives_the_same_data(flywheel_run: Run, tmp_path: Path):
-    for name in ("params.yaml", "dvc.yaml"):
+    for name in ("params.yaml", "dvc.yaml", "policy.yaml", "guidance.yaml"):
         shutil.copy(flywheel_run.workdir / name, tmp_path / name)
     for command in (["init", "--no-scm", "-q"], ["repro", "-q", DATA_STAGES[-1]]):
         done = subprocess.run(

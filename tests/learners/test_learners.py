@@ -181,10 +181,7 @@ def test_an_update_trains_the_value_then_the_critic_on_the_new_value(spec, confi
 
 def _update(module: ControllerModule, batch) -> None:
     """One training step without Lightning's loop."""
-    optimisers = module.configure_optimizers()
-    module.optimizers = lambda: optimisers
-    module.manual_backward = lambda loss: loss.backward()
-    module.training_step(batch, 0)
+    module.update(batch, *module.configure_optimizers())
 
 
 def _chain(n_states: int = 5) -> TransitionArrays:
@@ -271,6 +268,8 @@ def _single_steps(*, state, kind, reward) -> TransitionArrays:
         fold=np.zeros(n, dtype=np.int64),
         split=np.full(n, "train"),
         task_id=np.full(n, "toy"),
+        intervention=np.asarray(kind),
+        legal=np.ones((n, N_KINDS), dtype=np.bool_),
     )
 
 

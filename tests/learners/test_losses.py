@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from harness_core.learners.losses import (
     MAX_ADVANTAGE_WEIGHT,
-    awr_loss,
     awr_weights,
     binary_cross_entropy,
     expectile_loss,
@@ -125,13 +124,6 @@ def test_a_large_group_weighs_as_much_as_a_small_one() -> None:
     )
     both = pairwise_logistic_loss(scores, labels, mask)
     assert float(both) == pytest.approx(float(one + other) / 2)
-
-
-def test_without_inverse_temperature_awr_is_behaviour_cloning() -> None:
-    log_probability = torch.tensor([-0.1, -2.0, -0.7])
-    advantage = torch.tensor([5.0, -3.0, 0.0])
-    loss = awr_loss(log_probability, advantage, inverse_temperature=0.0)
-    assert float(loss) == pytest.approx(float(-log_probability.mean()))
 
 
 def test_advantage_weights_grow_with_the_advantage_up_to_a_ceiling() -> None:

@@ -5,7 +5,63 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_core.learners.batches import Layout
-from harness_core.learners.returns import component_mask, discounted_returns, lambda_returns
+from harness_core.learners.returns import (
+    component_mask,
+    discounted_returns,
+    lambda_returns,
+    linked_rows,
+)
+
+
+def _padded_returns(rewards, discount, next_value, valid, *, return_lambda: float) -> torch.Tensor:
+    """λ-returns [B, T, C] of the rows that are valid, zeros elsewhere."""
+    layout = Layout.of(valid.sum(dim=1).numpy())
+    ends = valid.sum(dim=1).cumsum(dim=0) - 1
+    continues = torch.ones(int(valid.sum()), dtype=torch.bool).index_fill(0, ends, value=False)
+    found = lambda_returns(
+        *(layout.flatten(values) for values in (rewards, discount, next_value)),
+        continues,
+        return_lambda=return_lambda,
+        longest=valid.shape[1],
+    )
+    return layout.pad(found)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=8),
+    return_lambda=st.sampled_from([0.0, 0.4, 0.9, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_returns_of_all_rows_at_once_are_those_of_one_row_after_another(
+    lengths: list[int], return_lambda: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    n = sum(lengths)
+    rewards, next_value = torch.randn(2, n, 2, generator=generator, dtype=torch.float64)
+    discount = torch.rand(n, generator=generator, dtype=torch.float64)
+    continues = torch.ones(n, dtype=torch.bool)
+    continues[np.cumsum(lengths) - 1] = False
+    found = lambda_returns(
+        rewards,
+        discount,
+        next_value,
+        continues,
+        return_lambda=return_lambda,
+        longest=max(lengths),
+    )
+    following = next_value[-1]
+    for row in reversed(range(n)):
+        value = next_value[row]
+        if continues[row]:
+            value = (1 - return_lambda) * value + return_lambda * following
+        following = rewards[row] + discount[row] * value
+        torch.testing.assert_close(found[row], following)
+
+
+def test_a_row_is_linked_where_the_state_below_is_its_next_state() -> None:
+    state = np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32)
+    next_state = np.array([[2.0], [9.0], [4.0], [1.0]], dtype=np.float32)
+    assert linked_rows(state, next_state).tolist() == [True, False, True, False]
 
 
 def _trajectories(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -22,7 +78,7 @@ def _trajectories(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
 @given(seed=st.integers(0, 1000))
 def test_lambda_one_is_monte_carlo(seed: int) -> None:
     rewards, discount, next_value, valid = _trajectories(seed)
-    returns = lambda_returns(rewards, discount, next_value, valid, return_lambda=1.0)
+    returns = _padded_returns(rewards, discount, next_value, valid, return_lambda=1.0)
     expected = sum(0.9**k * rewards[0, k] for k in range(4))
     torch.testing.assert_close(returns[0, 0], torch.as_tensor(expected))
 
@@ -30,7 +86,7 @@ def test_lambda_one_is_monte_carlo(seed: int) -> None:
 @given(seed=st.integers(0, 1000))
 def test_lambda_zero_is_one_step_td(seed: int) -> None:
     rewards, discount, next_value, valid = _trajectories(seed)
-    returns = lambda_returns(rewards, discount, next_value, valid, return_lambda=0.0)
+    returns = _padded_returns(rewards, discount, next_value, valid, return_lambda=0.0)
     torch.testing.assert_close(returns, rewards + discount[..., None] * next_value)
 
 
@@ -39,7 +95,7 @@ def test_the_lambda_return_is_the_weighted_mean_of_n_step_returns(
     seed: int, return_lambda: float
 ) -> None:
     rewards, discount, next_value, valid = _trajectories(seed)
-    returns = lambda_returns(rewards, discount, next_value, valid, return_lambda=return_lambda)
+    returns = _padded_returns(rewards, discount, next_value, valid, return_lambda=return_lambda)
 
     def n_step(n: int) -> torch.Tensor:
         head = sum((0.9**k * rewards[0, k] for k in range(n)), torch.zeros(3))
@@ -54,19 +110,19 @@ def test_the_lambda_return_is_the_weighted_mean_of_n_step_returns(
 @pytest.mark.parametrize("return_lambda", [0.0, 0.5, 1.0])
 def test_a_truncated_run_bootstraps_on_its_last_state(return_lambda: float) -> None:
     rewards, discount, next_value, valid = _trajectories(0)
-    returns = lambda_returns(rewards, discount, next_value, valid, return_lambda=return_lambda)
+    returns = _padded_returns(rewards, discount, next_value, valid, return_lambda=return_lambda)
     torch.testing.assert_close(returns[1, 1], rewards[1, 1] + 0.9 * next_value[1, 1])
 
 
 def test_padding_has_no_return() -> None:
-    returns = lambda_returns(*_trajectories(0), return_lambda=0.5)
+    returns = _padded_returns(*_trajectories(0), return_lambda=0.5)
     assert (returns[1, 2:] == 0).all()
 
 
 def test_discounted_returns_agree_with_lambda_one_on_terminated_runs() -> None:
     rewards, discount, next_value, valid = _trajectories(3)
     flat = discounted_returns(rewards[0].numpy(), discount[0].numpy(), np.zeros(4, dtype=np.int64))
-    expected = lambda_returns(rewards, discount, next_value, valid, return_lambda=1.0)[0]
+    expected = _padded_returns(rewards, discount, next_value, valid, return_lambda=1.0)[0]
     np.testing.assert_allclose(flat, expected.numpy(), rtol=1e-5)
 
 

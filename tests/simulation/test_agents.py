@@ -16,7 +16,7 @@ from harness_core.simulation.profiles import PROFILES, right_rate
 from harness_core.simulation.runs import play, problem_pool, simulated_agent, start_state
 from harness_core.simulation.simulated_agent import SimulatedAgent
 
-CONFIG = SampleConfig(seed=3, n_runs=6, n_candidates=4, max_attempts=3)
+CONFIG = SampleConfig(seed=3, n_runs=6, n_candidates=4, max_attempts=3, guidance_share=0.0)
 
 
 def is_dangerous(program: str) -> bool:
@@ -114,6 +114,8 @@ def test_feedback_names_the_first_failing_check(
     )
     assert right.output == "2/2 visible checks passed"
     assert failed.output == "1/2 visible checks passed; assert lift_travel([2, 5]) == 5 failed"
+    (unreadable,) = environment.test([Submission(problem, "def lift_travel(calls:\n")])
+    assert unreadable.output.endswith("; SyntaxError: the program cannot be read")
 
 
 def test_a_closed_loop_counts_what_the_controller_picked(

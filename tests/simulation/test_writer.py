@@ -14,7 +14,7 @@ from harness_core.simulation.problems import Problem
 from harness_core.simulation.runs import play
 from harness_core.simulation.writer import log_bytes
 
-CONFIG = SampleConfig(seed=0, n_runs=3, n_candidates=4, max_attempts=3)
+CONFIG = SampleConfig(seed=0, n_runs=3, n_candidates=4, max_attempts=3, guidance_share=0.0)
 ROW_KEYS = {
     *("problem_id", "problem_description", "initial_state", "family", "language", "entry_point"),
     *(

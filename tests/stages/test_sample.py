@@ -6,7 +6,8 @@ import pytest
 from harness_core.params import Params
 from harness_core.simulation.problems import load_problems
 from harness_core.stages import sample
-from harness_core.stages.dag import Workspace
+from harness_core.stages.dag import GUIDANCE, Workspace
+from harness_core.stages.project import shipped
 from harness_core.stages.report import StageReport
 
 
@@ -18,7 +19,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def report(params: Params, root: Path) -> StageReport:
     config = params.sample.model_copy(update={"n_runs": 2})
-    return sample.run(config, params.sandbox, Workspace(root))
+    workspace = Workspace(root)
+    workspace.path(GUIDANCE).write_bytes(shipped(GUIDANCE))
+    return sample.run(config, params.sandbox, workspace)
 
 
 def test_the_stage_writes_a_source_that_can_be_ingested(report: StageReport, root: Path):
@@ -40,7 +43,31 @@ def test_the_figures_count_what_was_written(report: StageReport, root: Path):
     assert 0.2 < figures["visible_pass_rate"] < 1
 
 
+def test_about_half_of_the_states_are_guided_and_the_log_says_how_likely_that_was(
+    report: StageReport, root: Path
+):
+    lines = (root / "data/raw/sample/logs.jsonl").read_bytes().splitlines()
+    actions = [action for line in lines for action in orjson.loads(line)["action_sequence"]]
+    drawn = [action["arguments"]["guidance"] for action in actions]
+    assert all(0 < item["propensity"] <= 1 for item in drawn)
+    n_guided = sum(item["id"] is not None for item in drawn)
+    assert n_guided == sum(report.figures["n_steps_guided"].values())
+    assert 0.3 * len(drawn) < n_guided < 0.7 * len(drawn)
+
+
+def test_without_a_share_no_library_is_needed_and_no_step_is_guided(
+    params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    few = load_problems()[:3]
+    monkeypatch.setattr(sample, "load_problems", lambda: few)
+    config = params.sample.model_copy(update={"n_runs": 1, "guidance_share": 0.0})
+    report = sample.run(config, params.sandbox, Workspace(tmp_path))
+    assert report.figures["n_steps_guided"] == {}
+    assert b'"guidance"' not in (tmp_path / "data/raw/sample/logs.jsonl").read_bytes()
+
+
 def test_the_stage_writes_below_its_workspace_only(report: StageReport, root: Path):
     assert str(root) not in report.model_dump_json()
     files = [item.relative_to(root) for item in root.rglob("*") if item.is_file()]
+    files.remove(Path(GUIDANCE))
     assert all(item.parts[:3] == ("data", "raw", "sample") for item in files)

@@ -8,6 +8,7 @@ import pytest
 
 from harness_core.controller.combination import Combination
 from harness_core.controller.manifest import read_manifest
+from harness_core.controller.stopping import Steering
 from harness_core.errors import NoDataError, ParameterError
 from harness_core.evaluation import out_of_fold
 from harness_core.features.batch import DecisionGroup, GroupSignals, TransitionArrays
@@ -36,6 +37,7 @@ def config(params):
             "group_sizes": (2,),
             "max_updates": 20,
             "check_every": 10,
+            "trees": params.train.trees.model_copy(update={"n_trees": 5}),
         }
     )
 
@@ -135,9 +137,13 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
     manifest = read_manifest(folder)
     assert manifest.learner == "iql"
     assert manifest.k_max == 4
+    # Nine tasks are too few to say when an attempt is good enough.
+    assert manifest.steering == Steering(actor="awr", acceptance=None)
     assert manifest.development_tasks == tuple(f"task/{task}" for task in range(9))
     assert set(manifest.files) == {
         "network.json",
+        "trees_attempt.txt",
+        "trees_rank.txt",
         "weights.safetensors",
         "policy.yaml",
         "pipeline/pipeline.json",

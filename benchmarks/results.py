@@ -1,0 +1,183 @@
+"""`docs/results.md`: every figure of the benchmarks, made by the commands that it names.
+
+Each command runs in a process of its own and its JSON is kept, so that a run that was cut off goes
+on where it was. What a figure was measured on stands beside it: commit, digest of the data, and
+the machine.
+"""
+
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from benchmarks.machine import describe_machine
+from benchmarks.results_tables import (
+    actions_section,
+    closed_loop_section,
+    encode_section,
+    rewards_section,
+    score_section,
+    selection_section,
+    train_section,
+)
+from harness_core.errors import HarnessError
+from harness_core.tables import publish_bytes
+
+_LOG: Final = logging.getLogger("harness")
+
+Figures = Mapping[str, Any]
+
+
+class BenchmarkFailed(HarnessError):
+    """A command of the benchmarks did not end well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One command, and the section that its figures make."""
+
+    arguments: tuple[str, ...]
+    title: str
+    section: Callable[[Figures], list[str]]
+
+
+_PACKS: Final = "{root}/packs"
+_ACTIONS: Final = ("ldb", "lats", "reflexion", "tau_bench", "mint_alfworld", "sql_complete")
+
+BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
+    {
+        "selection": Bench(
+            (
+                *("selection", "--workdir", _PACKS, "--jobs", "2"),
+                *("--ablation", "parts"),
+                *(
+                    argument
+                    for name in ("codet", "ldb", "lats", "classeval", "cruxeval", "gsm8k_solutions")
+                    for argument in ("--mix", name)
+                ),
+            ),
+            "Selection: best of K on real logs",
+            selection_section,
+        ),
+        "actions": Bench(
+            (
+                "actions",
+                *(
+                    argument
+                    for name in _ACTIONS
+                    for argument in ("--workdir", f"{name}={_PACKS}/{name}")
+                ),
+            ),
+            "Harness actions, replayed on real logs",
+            actions_section,
+        ),
+        "closed-loop": Bench(
+            ("closed-loop", "--workdir", "{root}/closed-loop"),
+            "Closed loop on the simulated agent",
+            closed_loop_section,
+        ),
+        "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
+        "encode": Bench(("encode",), "Texts into vectors", encode_section),
+        "train": Bench(("train",), "Training", train_section),
+        "rewards": Bench(
+            ("rewards", "--n-candidates", "1000"), "Grading candidates", rewards_section
+        ),
+    }
+)
+
+
+def make_results(root: Path, target: Path, *, only: Sequence[str] = (), fresh: bool = True) -> None:
+    """Run the commands and write the document.
+
+    Args:
+        root: where working folders and the JSON of each command are kept.
+        target: the Markdown document.
+        only: commands to run; all by default. Others keep the figures they have.
+        fresh: run commands whose figures are there again.
+
+    Raises:
+        BenchmarkFailed: a command failed; what ran before is kept.
+    """
+    unknown = sorted(set(only) - BENCHES.keys())
+    if unknown:
+        raise BenchmarkFailed(f"no benchmark {unknown[0]}; there are {', '.join(BENCHES)}")
+    for name, bench in BENCHES.items():
+        path = root / f"{name}.json"
+        wanted = name in only if only else True
+        if wanted and (fresh or not path.exists()):
+            publish_bytes(path, json.dumps(_run(name, bench, root), indent=2).encode())
+    found = {
+        name: json.loads((root / f"{name}.json").read_bytes())
+        for name in BENCHES
+        if (root / f"{name}.json").exists()
+    }
+    publish_bytes(target, render(found).encode())
+
+
+def render(found: Mapping[str, Figures]) -> str:
+    """The document from the records of the commands."""
+    lines = [
+        "# Results",
+        "",
+        (
+            "Made by `make bench`; every table names the command that prints its figures. Intervals"
+            " are 95 %, with whole tasks resampled. A goal that is missed is shown as missed."
+        ),
+        "",
+    ]
+    for name, bench in BENCHES.items():
+        if name not in found:
+            continue
+        record = found[name]
+        lines += [f"## {bench.title}", "", _provenance(record), ""]
+        lines += [*bench.section(record["figures"]), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _provenance(record: Figures) -> str:
+    machine = record["machine"]
+    changed = ", with changes" if record["changed"] else ""
+    return (
+        f"`harness bench {' '.join(record['arguments'])}` · commit {record['commit']}{changed} · "
+        f"{record['seconds'] / 60:.1f} min on {machine['processor']}, {machine['n_cores']} cores, "
+        f"Python {machine['python']}"
+    )
+
+
+def _run(name: str, bench: Bench, root: Path) -> dict[str, Any]:
+    _LOG.info("benchmark: %s", name)
+    arguments = [part.format(root=root) for part in bench.arguments]
+    start = time.perf_counter()
+    done = subprocess.run(  # noqa: S603  # our own command
+        [sys.executable, "-m", "flows.cli", "bench", *arguments],
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode:
+        raise BenchmarkFailed(f"harness bench {' '.join(arguments)} ended with {done.returncode}")
+    shown = [part.replace(str(root), "data/bench") for part in arguments]
+    return {
+        "arguments": shown,
+        "seconds": time.perf_counter() - start,
+        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "machine": describe_machine(),
+        "figures": json.loads(done.stdout),
+    }
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603
+        ["git", *arguments],  # noqa: S607
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        text=True,
+    )
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,137 @@
+"""What `harness bench selection` prints: a table a pack, and what mixing packs does."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import describe_machine
+from benchmarks.selection.ablations import ABLATIONS
+from benchmarks.selection.methods import METHODS
+from benchmarks.selection.mixing import mixing_table
+from benchmarks.selection.packs import PACKS, chosen_packs, packs_folder, prepare_pack
+from benchmarks.selection.tables import pack_table
+from harness_core.errors import ParameterError
+from harness_core.evaluation.bootstrap import Bootstrap
+from harness_core.tables import tree_digest
+
+_N_DIGEST: Final = 12
+_BOOTSTRAP: Final = Bootstrap(n_resamples=2000, confidence=0.95, seed=0)
+
+
+def compare_selection(
+    root: Path,
+    *,
+    names: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    ablations: Sequence[str] | None = None,
+    mixed: Sequence[str] = (),
+    n_subsets: int = 20,
+    n_jobs: int = 1,
+    seed: int = 0,
+    overrides: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Prepare packs below `root`, fit every method and judge all on held-out tasks.
+
+    Args:
+        root: where working folders are made; what is there already is not made again.
+        names: packs; all by default.
+        methods: all by default.
+        ablations: of our controller on each pack; none by default.
+        mixed: packs that are also learnt together.
+        n_subsets: random sets of K candidates of each task.
+        n_jobs: packs that are judged side by side; they are prepared one after another.
+        seed: of all that is drawn.
+        overrides: `section.key=value` on top of the shipped parameters.
+
+    Raises:
+        NoDataError: a pack is not there.
+        ParameterError: a method or an ablation is unknown.
+    """
+    wanted = _known(methods, METHODS)
+    studies = _known(ablations or [], ABLATIONS)
+    packs = packs_folder()
+    specs = chosen_packs(names)
+    job = partial(
+        _judged,
+        root=root,
+        packs=packs,
+        methods=wanted,
+        studies=studies,
+        n_subsets=n_subsets,
+        seed=seed,
+        overrides=tuple(overrides),
+    )
+    for name, spec in specs.items():
+        prepare_pack(name, spec, root, packs, overrides)
+    # Packs differ much in size: each goes to whoever is free, the largest not last.
+    with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+        found = dict(zip(specs, pool.map(job, specs), strict=True))
+    digests = {
+        name: _digest([packs / source.path for source in spec.sources])
+        for name, spec in specs.items()
+    }
+    tables = {name: table for name, (table, _) in found.items()}
+    studied = {name: rows for name, (_, rows) in found.items() if rows}
+    return {
+        "packs": tables,
+        "ablations": studied,
+        "mixing": (
+            mixing_table(
+                root,
+                chosen_packs(mixed),
+                packs,
+                n_subsets=n_subsets,
+                bootstrap=_BOOTSTRAP,
+                seed=seed,
+                overrides=overrides,
+            )
+            if mixed
+            else None
+        ),
+        "data": digests,
+        "n_subsets": n_subsets,
+        "seed": seed,
+        "machine": describe_machine(),
+    }
+
+
+def _judged(
+    name: str,
+    *,
+    root: Path,
+    packs: Path,
+    methods: Sequence[str],
+    studies: Sequence[str],
+    n_subsets: int,
+    seed: int,
+    overrides: Sequence[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The table of one pack, and its ablations; runs in a process of its own."""
+    spec = PACKS[name]
+    pack = prepare_pack(name, spec, root, packs, overrides)
+    table = pack_table(
+        pack, spec, methods=methods, n_subsets=n_subsets, bootstrap=_BOOTSTRAP, seed=seed
+    )
+    rows = {
+        study: ABLATIONS[study](pack, n_subsets=n_subsets, bootstrap=_BOOTSTRAP, seed=seed)
+        for study in (studies if spec.is_studied else ())
+    }
+    return table, rows
+
+
+def _known(names: Sequence[str] | None, registry: Any) -> list[str]:
+    wanted = list(registry) if names is None else list(names)
+    unknown = [name for name in wanted if name not in registry]
+    if unknown:
+        raise ParameterError(f"no {unknown[0]}; there are {', '.join(registry)}")
+    return wanted
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    """Of the files of a pack, so that figures can be traced to them."""
+    digests = [tree_digest(path) for path in paths]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:_N_DIGEST]

@@ -1,0 +1,141 @@
+"""Our own learners: the controller itself, and V and Q of critics that learn from transitions.
+
+Each is trained by `fit_folds`, with the settings of the pack. Q sees an action without the columns
+that compare it with other candidates: in these logs an action was taken alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from benchmarks.selection.crossfitting import OfOnePack, by_fold
+from benchmarks.selection.pack import Pack
+from harness_core.evaluation.crossfit import CrossFit
+from harness_core.evaluation.out_of_fold import OutOfFold, network_spec
+from harness_core.evaluation.selection import Selector
+from harness_core.evaluation.subsets import Subset
+from harness_core.features.batch import Floats
+from harness_core.features.set_relative import SET_RELATIVE, set_relative
+from harness_core.learners.checkpoint import Critic
+from harness_core.learners.config import TrainConfig
+from harness_core.learners.crossfit import fit_folds
+from harness_core.learners.trainer import Fitted
+from harness_core.trajectories.vocabulary import ActionKind, Split
+
+LearnerName = Literal["iql", "mc", "bc"]
+
+_MAX_CLONING_UPDATES: Final = 100
+"""Cloning compares each action with eight others, so that an update costs several of the rest."""
+_SUBMIT: Final = tuple(ActionKind).index(ActionKind.SUBMIT)
+"""Place of handing in: an action's vector starts with the one-hot of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedController:
+    """The controller, each fold judged by networks and a second stage that learnt without it."""
+
+    judged: CrossFit
+
+    def __call__(self, subsets: Sequence[Subset]) -> list[Floats]:
+        """Scores [K] of each subset, −∞ for what the hard filter takes out."""
+        return self.judged.controller(subsets)
+
+    def probabilities(self, subsets: Sequence[Subset]) -> list[Floats]:
+        """Calibrated probability of success [K] of each subset."""
+        return self.judged.probabilities(subsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticScores:
+    """Scores by the critic that never saw the fold."""
+
+    critics: tuple[Critic, ...]
+    score: Callable[[Critic, Sequence[Subset]], Floats]
+
+    def __call__(self, subsets: Sequence[Subset]) -> list[Floats]:
+        """Scores [K] of each subset."""
+        return by_fold(subsets, lambda fold, members: self.score(self.critics[fold], members))
+
+
+def controller(pack: Pack, seed: int) -> Selector:
+    """Terminal head, stage two and hard filter, as they are shipped."""
+    config = _config(pack, seed, pack.params.train.learner)
+    fitted = _TRAINED(pack, seed, config.learner)
+    return JudgedController(OutOfFold(pack.groups, fitted, config).judged())
+
+
+def value_of_the_end(pack: Pack, seed: int, learner: LearnerName) -> Selector:
+    """V(s_T): what the critic expects once it has seen how the attempt ended."""
+    return CriticScores(critics=_critics(pack, seed, learner), score=_value)
+
+
+def worth_of_handing_in(pack: Pack, seed: int, learner: LearnerName) -> Selector:
+    """Q(s_T, submit), the action that the outcome pays."""
+    return CriticScores(critics=_critics(pack, seed, learner), score=_submit)
+
+
+def worth_of_the_last_action(pack: Pack, seed: int, learner: LearnerName) -> Selector:
+    """Q(s_(T−1), a_T), before the result of the action is seen.
+
+    Of behaviour cloning this is how much more likely than others the agent takes such an action.
+    """
+    return CriticScores(critics=_critics(pack, seed, learner), score=_last_action)
+
+
+def handing_in(n_rows: int, *, n_action: int) -> Floats:
+    """The vector of a virtual submit, as often as asked, [N, Da + Dr]."""
+    action = np.zeros((n_rows, n_action + len(SET_RELATIVE)), dtype=np.float32)
+    action[:, _SUBMIT] = 1.0
+    return action
+
+
+def ends(subsets: Sequence[Subset]) -> Floats:
+    """The states s_T of all candidates, [N, Ds]."""
+    return np.concatenate([subset.group.after[subset.index] for subset in subsets])
+
+
+def _value(critic: Critic, subsets: Sequence[Subset]) -> Floats:
+    return np.asarray(critic.value(ends(subsets)).sum(axis=1))
+
+
+def _submit(critic: Critic, subsets: Sequence[Subset]) -> Floats:
+    states = ends(subsets)
+    action = handing_in(len(states), n_action=critic.expected.n_action)
+    return np.asarray(critic.q(states, action).sum(axis=1))
+
+
+def _last_action(critic: Critic, subsets: Sequence[Subset]) -> Floats:
+    before = np.concatenate([subset.group.before[subset.index] for subset in subsets])
+    action = np.concatenate([subset.group.action[subset.index] for subset in subsets])
+    alone = np.zeros((len(action), len(SET_RELATIVE)), dtype=np.float32)
+    return np.asarray(critic.q(before, np.hstack([action, alone])).sum(axis=1))
+
+
+def _critics(pack: Pack, seed: int, learner: LearnerName) -> tuple[Critic, ...]:
+    return tuple(Critic(fitted.network) for fitted in _TRAINED(pack, seed, learner))
+
+
+def _train(pack: Pack, seed: int, learner: LearnerName) -> tuple[Fitted, ...]:
+    config = _config(pack, seed, learner)
+    if learner != pack.params.train.learner:
+        # Only the critic is asked of the others: their terminal head may learn as little as it can.
+        no_trees = config.trees.model_copy(update={"n_trees": 0})
+        config = config.model_copy(update={"n_groups": 1, "trees": no_trees})
+    groups = pack.groups
+    if learner == "bc":
+        n_updates = min(config.max_updates, _MAX_CLONING_UPDATES)
+        config = config.model_copy(update={"max_updates": n_updates})
+        # Nobody is kept for watching: there are so few updates that the last is as good as any.
+        groups = tuple(replace(group, split=Split.TRAIN) for group in groups)
+    spec = network_spec(groups, config, pack.params.rewards.weights.model_dump())
+    return fit_folds(groups, pack.transitions, spec, config, set_relative=set_relative)
+
+
+def _config(pack: Pack, seed: int, learner: LearnerName) -> TrainConfig:
+    return pack.params.train.model_copy(update={"seed": seed, "learner": learner})
+
+
+_TRAINED: Final = OfOnePack(_train)
+"""The folds' networks by learner: V, Q and controller of one learner come from one training."""

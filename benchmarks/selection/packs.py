@@ -1,0 +1,171 @@
+"""The real logs of the selection benchmark, and their working folders.
+
+A pack is a source (or several), how its attempts become candidates, and nothing else: everything
+from ingestion to features is done by the stages of the flywheel, with the shipped parameters but
+for those that are named here. Every task is in a fold: with five folds and no frozen slice, each
+task is judged by models that never saw it.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from benchmarks.selection.pack import Pack
+from harness_core.errors import NoDataError
+from harness_core.evaluation.subsets import labelled
+from harness_core.features.batch import DecisionGroup
+from harness_core.features.load import load_groups, load_transitions, read_schema
+from harness_core.importers.landing import land
+from harness_core.params import Params, load_params
+from harness_core.stages.dag import Workspace
+from harness_core.stages.execute import execute
+from harness_core.stages.project import PARAMS, prepare_project
+from harness_core.trajectories.vocabulary import GroupKind
+
+_LOG: Final = logging.getLogger("harness")
+
+PACKS_VARIABLE: Final = "HARNESS_DATA_PACKS"
+_DEFAULT_FOLDER: Final = "../shared/data"
+_STAGES: Final = ("ingest", "validate", "rewards", "transitions", "features")
+
+EVERYWHERE: Final = ("transitions.split.test_share=0.0",)
+"""No frozen slice: 5-fold cross-fitting judges every task."""
+
+_FIRST_ANSWER: Final = "transitions.attempts=first_answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Files below the folder of packs, and the importer that reads them."""
+
+    path: str
+    importer: str
+    only: tuple[str, ...] = ()
+    """Glob patterns of the files to take; all without any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackSpec:
+    """What one row of the tables is about."""
+
+    sources: tuple[Source, ...]
+    overrides: tuple[str, ...] = ()
+    caveat: str = ""
+    """What a reader must know about how these attempts ended."""
+    running_steps: tuple[int, ...] = ()
+    """Steps after which attempts that are still running are told apart."""
+    is_studied: bool = False
+    """Whether ablations are made on it."""
+
+
+_HIDDEN_STOP: Final = "attempts stop when a hidden grader is satisfied: complete attempts inflated"
+
+
+def _mint(name: str) -> Source:
+    return Source(path=f"mint/{name}.tar.xz", importer="mint")
+
+
+def _intercode(name: str) -> Source:
+    return Source(path=f"intercode/{name}", importer="intercode")
+
+
+PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
+    {
+        "codet": PackSpec(sources=(Source(path="codet", importer="codet"),), is_studied=True),
+        "classeval": PackSpec(sources=(Source(path="classeval", importer="classeval"),)),
+        "ldb": PackSpec(sources=(Source(path="ldb", importer="ldb"),), is_studied=True),
+        "reflexion": PackSpec(sources=(Source(path="reflexion", importer="reflexion"),)),
+        "lats": PackSpec(sources=(Source(path="lats", importer="lats"),), is_studied=True),
+        "sql": PackSpec(sources=(_intercode("sql"),), overrides=(_FIRST_ANSWER,), is_studied=True),
+        "sql_complete": PackSpec(sources=(_intercode("sql"),), caveat=_HIDDEN_STOP),
+        "bash": PackSpec(sources=(_intercode("bash"),), overrides=(_FIRST_ANSWER,)),
+        "tau_bench": PackSpec(sources=(Source(path="tau_bench", importer="tau_bench"),)),
+        "mint_alfworld": PackSpec(
+            sources=(_mint("alfworld"),), caveat=_HIDDEN_STOP, running_steps=(1, 2)
+        ),
+        "mint_gsm8k": PackSpec(sources=(_mint("gsm8k"),), overrides=(_FIRST_ANSWER,)),
+        "mint_math": PackSpec(sources=(_mint("math"),), overrides=(_FIRST_ANSWER,)),
+        "mint_humaneval": PackSpec(sources=(_mint("humaneval"),), overrides=(_FIRST_ANSWER,)),
+        "mint_mbpp": PackSpec(sources=(_mint("mbpp"),), overrides=(_FIRST_ANSWER,)),
+        "cruxeval": PackSpec(sources=(Source(path="cruxeval", importer="cruxeval"),)),
+        "gsm8k_solutions": PackSpec(
+            sources=(Source(path="gsm8k_solutions", importer="gsm8k_solutions"),)
+        ),
+        "tot": PackSpec(sources=(Source(path="tot", importer="tot"),)),
+    }
+)
+
+
+def packs_folder() -> Path:
+    """Where the packs lie."""
+    return Path(os.environ.get(PACKS_VARIABLE, _DEFAULT_FOLDER))
+
+
+def prepare_pack(
+    name: str, spec: PackSpec, root: Path, packs: Path, overrides: Sequence[str] = ()
+) -> Pack:
+    """Run the stages up to the features in `root/<name>`; what is there already is not done again.
+
+    Raises:
+        NoDataError: the pack is not there, or has no attempts with known outcomes.
+    """
+    workspace = Workspace(
+        prepare_project(root / name, with_sample=False).root, shared_cache=root / ".cache"
+    )
+    landed = tuple(_landed(source, packs, workspace) for source in spec.sources)
+    params = load_params(
+        workspace.path(PARAMS),
+        [f"ingest.sources=[{', '.join(landed)}]", *EVERYWHERE, *spec.overrides, *overrides],
+    )
+    for stage in _STAGES:
+        _LOG.info("benchmark: %s: %s", name, stage)
+        execute(stage, params, workspace)
+    return load_pack(name, workspace, params)
+
+
+def load_pack(name: str, workspace: Workspace, params: Params) -> Pack:
+    """The pack of a working folder whose features are made."""
+    groups = tuple(
+        group
+        for group in labelled(load_groups(workspace))
+        if group.kind is GroupKind.ATTEMPT and group.fold >= 0
+    )
+    if not groups:
+        raise NoDataError(f"{workspace.root} has no attempts with known outcomes")
+    return Pack(
+        name=name,
+        groups=groups,
+        transitions=load_transitions(workspace),
+        schema=read_schema(workspace),
+        params=params,
+    )
+
+
+def chosen_packs(names: Iterable[str] | None) -> dict[str, PackSpec]:
+    """The named packs, or all.
+
+    Raises:
+        NoDataError: a name is unknown.
+    """
+    wanted = list(names or PACKS)
+    unknown = [name for name in wanted if name not in PACKS]
+    if unknown:
+        raise NoDataError(f"no pack {unknown[0]}; there are {', '.join(PACKS)}")
+    return {name: PACKS[name] for name in wanted}
+
+
+def offers_choice(groups: Iterable[DecisionGroup]) -> list[DecisionGroup]:
+    """Groups that hold more than one candidate."""
+    return [group for group in groups if group.size > 1]
+
+
+def _landed(source: Source, packs: Path, workspace: Workspace) -> str:
+    path = packs / source.path
+    if not path.exists():
+        raise NoDataError(f"{path} does not exist; name the folder of packs in ${PACKS_VARIABLE}")
+    name = source.path.split(".")[0].replace("/", "-")
+    return land(path, source.importer, name=name, workspace=workspace)

@@ -1,0 +1,200 @@
+"""Boosted trees beside the networks: two heads that learn from the same rows.
+
+On the logs we have, trees rank better than a network where features are few and telling, and the
+network where they are many; their log-odds added are better than either. One head scores complete
+attempts, by a classifier (log-odds that can be calibrated) and a ranker (lambdarank within the
+decision group); the other scores running ones. All is stored as text, nothing of it is executed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import lightgbm
+import numpy as np
+
+from harness_core.errors import ModelError
+from harness_core.features.batch import Floats, Integers
+from harness_core.learners.config import TreesConfig
+from harness_core.learners.data import GroupPool, TrainingData, TransitionPool
+from harness_core.tables import publish_bytes
+
+_FILES: Final = {
+    "attempt": "trees_attempt.txt",
+    "rank": "trees_rank.txt",
+    "running": "trees_running.txt",
+}
+FILES: Final = tuple(_FILES.values())
+
+_RANK_SHARE: Final = 1.0
+"""Weight of the ranker's score beside the classifier's log-odds."""
+_ROWS_OF_GROUP: Final = 16
+_MAX_BYTES: Final = 64 << 20
+_SOLVED: Final = 0.5
+_THREADS: Final = {"num_threads": 1}
+_GRADES: Final = 31
+"""Steps into which a graded outcome is cut for the ranker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeHeads:
+    """Fitted trees; a head that had nothing to learn from is None."""
+
+    attempt: lightgbm.Booster | None = None
+    rank: lightgbm.Booster | None = None
+    running: lightgbm.Booster | None = None
+
+    def score_attempts(self, x: Floats) -> Floats | None:
+        """Log-odds of success and rank score together, [K], of [state | set-relative]."""
+        if self.attempt is None or self.rank is None:
+            return None
+        score = _predict(self.attempt, x) + _RANK_SHARE * _predict(self.rank, x)
+        return score.astype(np.float32)
+
+    def score_running(self, state: Floats) -> Floats | None:
+        """Log-odds [N] that an attempt that is still running will succeed, from its state."""
+        if self.running is None:
+            return None
+        return _predict(self.running, state).astype(np.float32)
+
+
+NO_TREES: Final = TreeHeads()
+
+
+def fit_trees(data: TrainingData, config: TreesConfig, *, seed: int) -> TreeHeads:
+    """Fit both heads on the tasks of `data`."""
+    if not config.n_trees:
+        return TreeHeads()
+    attempt = rank = None
+    if data.attempts is not None:
+        attempt, rank = _fit_attempts(data.attempts, config, seed=seed)
+    return TreeHeads(
+        attempt=attempt,
+        rank=rank,
+        running=_fit_running(data.transitions, config, seed=seed),
+    )
+
+
+def save_trees(folder: Path, trees: TreeHeads) -> None:
+    """Write the heads there are, and remove what is left of others."""
+    for name, file in _FILES.items():
+        booster = getattr(trees, name)
+        if booster is None:
+            (folder / file).unlink(missing_ok=True)
+        else:
+            publish_bytes(folder / file, booster.model_to_string().encode())
+
+
+def load_trees(folder: Path, *, n_attempt: int, n_state: int) -> TreeHeads:
+    """Read the heads there are.
+
+    Raises:
+        ModelError: a file is too large, no model, or was fitted on rows of another width.
+    """
+    widths = {"attempt": n_attempt, "rank": n_attempt, "running": n_state}
+    return TreeHeads(**{name: _load(folder / _FILES[name], n) for name, n in widths.items()})
+
+
+def _load(path: Path, width: int) -> lightgbm.Booster | None:
+    if not path.exists():
+        return None
+    if path.stat().st_size > _MAX_BYTES:
+        raise ModelError(f"{path} is larger than {_MAX_BYTES} bytes")
+    try:
+        booster = lightgbm.Booster(model_str=path.read_text(encoding="utf-8"))
+    except (lightgbm.basic.LightGBMError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} holds no trees: {error}") from error
+    if booster.num_feature() != width:
+        raise ModelError(f"{path}: trees for {booster.num_feature()} columns, expected {width}")
+    return booster
+
+
+def _fit_attempts(
+    pool: GroupPool, config: TreesConfig, *, seed: int
+) -> tuple[lightgbm.Booster | None, lightgbm.Booster | None]:
+    rng = np.random.default_rng(seed)
+    rows, sizes = _attempt_rows(pool, config, rng)
+    label = pool.label.numpy()[rows]
+    if not len(rows) or label.min() == label.max():
+        return None, None
+    state = pool.state.numpy()[pool.source_row[rows]]
+    x = np.concatenate([state, pool.other.numpy()[rows]], axis=1)
+    grade = np.round(label * _GRADES).astype(np.int64)
+    return (
+        _train(x, label, config, objective="cross_entropy", seed=seed),
+        _train(x, grade, config, objective="lambdarank", seed=seed, group=sizes),
+    )
+
+
+def _attempt_rows(
+    pool: GroupPool, config: TreesConfig, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Rows of random subsets with known labels, and how many each subset gives."""
+    subsets = rng.permutation(pool.subsets())
+    known = pool.known.numpy()
+    rows: list[Integers] = []
+    n_rows = 0
+    for subset in subsets:
+        here = pool.start[subset] + np.arange(pool.length[subset])
+        here = here[known[here]]
+        here = here[rng.permutation(len(here))[:_ROWS_OF_GROUP]]
+        if len(here):
+            rows.append(here)
+            n_rows += len(here)
+        if n_rows >= config.max_rows:
+            break
+    if not rows:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return np.concatenate(rows), np.array([len(part) for part in rows], dtype=np.int64)
+
+
+def _fit_running(
+    pool: TransitionPool, config: TreesConfig, *, seed: int
+) -> lightgbm.Booster | None:
+    rng = np.random.default_rng(seed)
+    rows = pool.rows()
+    rows = rows[pool.running.numpy()[rows]]
+    if len(rows) > config.max_rows:
+        rows = np.sort(rng.choice(rows, size=config.max_rows, replace=False))
+    label = pool.outcome.numpy()[rows]
+    if not len(rows) or label.min() == label.max():
+        return None
+    x = pool.state.numpy()[rows]
+    return _train(x, label, config, objective="cross_entropy", seed=seed)
+
+
+def _train(
+    x: Floats,
+    label: Floats | Integers,
+    config: TreesConfig,
+    *,
+    objective: str,
+    seed: int,
+    group: Integers | None = None,
+) -> lightgbm.Booster:
+    parameters = {
+        "objective": objective,
+        "learning_rate": config.learning_rate,
+        "num_leaves": config.n_leaves,
+        "min_data_in_leaf": min(config.min_rows, max(1, len(x) // 20)),
+        "bagging_fraction": config.row_share,
+        "bagging_freq": 1,
+        "feature_fraction": config.column_share,
+        "lambda_l2": config.l2,
+        "label_gain": list(range(_GRADES + 1)),
+        "seed": seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+        **_THREADS,
+    }
+    dataset = lightgbm.Dataset(x, label=label, group=group, params={"verbosity": -1, **_THREADS})
+    return lightgbm.train(parameters, dataset, num_boost_round=config.n_trees)
+
+
+def _predict(booster: lightgbm.Booster, x: Floats) -> Floats:
+    # Bytes, not views: LightGBM refuses what is not contiguous.
+    rows = np.ascontiguousarray(x, dtype=np.float32)
+    if not len(rows):
+        return np.zeros(0, dtype=np.float32)
+    return np.asarray(booster.predict(rows, raw_score=True, **_THREADS), dtype=np.float32)

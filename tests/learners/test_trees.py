@@ -1,0 +1,104 @@
+"""Boosted trees beside the networks."""
+
+import numpy as np
+import pytest
+import torch
+
+from harness_core.errors import ModelError
+from harness_core.learners.checkpoint import Critic, load_critic, save_critic
+from harness_core.learners.data import TrainingData, group_pool, transition_pool
+from harness_core.learners.networks import CriticNetwork
+from harness_core.learners.trees import (
+    FILES,
+    NO_TREES,
+    TreeHeads,
+    fit_trees,
+    load_trees,
+    save_trees,
+)
+from harness_core.trajectories.vocabulary import GroupKind
+
+
+@pytest.fixture
+def training(world, spec, config, set_relative) -> TrainingData:
+    return TrainingData(
+        transitions=transition_pool(world.arrays, spec, batch_size=config.batch_size),
+        attempts=group_pool(
+            world.groups,
+            kind=GroupKind.ATTEMPT,
+            set_relative=set_relative,
+            group_sizes=config.group_sizes,
+            seed=0,
+        ),
+        steps=None,
+    )
+
+
+@pytest.fixture
+def trees(training, config) -> TreeHeads:
+    small = config.trees.model_copy(update={"n_trees": 20, "min_rows": 5})
+    return fit_trees(training, small, seed=0)
+
+
+def rows_of(training: TrainingData) -> tuple[np.ndarray, np.ndarray]:
+    pool = training.attempts
+    assert pool is not None
+    state = pool.state.numpy()[pool.source_row]
+    return np.concatenate([state, pool.other.numpy()], axis=1), pool.label.numpy()
+
+
+def test_trees_rank_attempts_that_succeed_above_others(training, trees) -> None:
+    x, label = rows_of(training)
+    score = trees.score_attempts(x)
+    assert score[label == 1].mean() > score[label == 0].mean()
+
+
+def test_equal_data_give_equal_trees(training, trees, config) -> None:
+    again = fit_trees(
+        training, config.trees.model_copy(update={"n_trees": 20, "min_rows": 5}), seed=0
+    )
+    assert again.attempt.model_to_string() == trees.attempt.model_to_string()
+
+
+def test_no_rounds_are_no_trees(training, config) -> None:
+    assert fit_trees(training, config.trees.model_copy(update={"n_trees": 0}), seed=0) == NO_TREES
+
+
+def test_trees_survive_a_folder(training, trees, spec, tmp_path) -> None:
+    x, _ = rows_of(training)
+    save_trees(tmp_path, trees)
+    found = load_trees(tmp_path, n_attempt=x.shape[1], n_state=spec.n_state)
+    np.testing.assert_array_equal(found.score_attempts(x), trees.score_attempts(x))
+    save_trees(tmp_path, NO_TREES)
+    assert not [name for name in FILES if (tmp_path / name).exists()]
+
+
+def test_a_critic_adds_the_scores_of_its_trees(training, trees, spec, tmp_path) -> None:
+    x, _ = rows_of(training)
+    network = CriticNetwork(spec, seed=1)
+    alone = Critic(network).terminal(x)
+    save_critic(tmp_path, network, trees)
+    both = load_critic(tmp_path).terminal(x)
+    np.testing.assert_allclose(both, alone + trees.score_attempts(x), rtol=1e-5, atol=1e-5)
+
+
+def test_running_attempts_are_scored_by_value_where_there_are_no_trees(spec) -> None:
+    network = CriticNetwork(spec, seed=1)
+    with torch.no_grad():
+        network.return_shift.add_(1.0)
+    critic = Critic(network)
+    state = np.ones((3, spec.n_state), dtype=np.float32)
+    np.testing.assert_allclose(critic.running(state), critic.value(state).sum(axis=1))
+
+
+@pytest.mark.parametrize("content", ["", "no trees at all", "tree\nversion=v4\nnum_class=x"])
+def test_files_that_hold_no_trees_are_refused(content: str, tmp_path) -> None:
+    (tmp_path / FILES[0]).write_text(content)
+    with pytest.raises(ModelError, match=FILES[0]):
+        load_trees(tmp_path, n_attempt=7, n_state=6)
+
+
+def test_trees_of_another_width_are_refused(training, trees, spec, tmp_path) -> None:
+    save_trees(tmp_path, trees)
+    with pytest.raises(ModelError, match="columns"):
+        load_trees(tmp_path, n_attempt=3, n_state=spec.n_state)
