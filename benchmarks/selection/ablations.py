@@ -113,8 +113,6 @@ _VARIANTS: Final[
     {
         "without trees": (None, {"n_trees": 0}),
         "without pairwise loss": (None, {"pairwise_weight": 0.0}),
-        "five members": (None, {"n_members": 5}),
-        "twice the updates": (None, {"max_updates": 600}),
         "without made inputs": (_without_made, {}),
     }
 )

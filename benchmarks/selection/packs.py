@@ -8,8 +8,11 @@ task is judged by models that never saw it.
 
 import logging
 import os
+import tarfile
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -44,8 +47,8 @@ class Source:
 
     path: str
     importer: str
-    only: tuple[str, ...] = ()
-    """Glob patterns of the files to take; all without any."""
+    only: str = ""
+    """Glob pattern of the members of an archive to take; the whole archive without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +68,12 @@ class PackSpec:
 _HIDDEN_STOP: Final = "attempts stop when a hidden grader is satisfied: complete attempts inflated"
 
 
+_FIVE_TURNS: Final = "*/max5_*"
+"""The other budgets of two sets are five times as many attempts at the same tasks."""
+
+
 def _mint(name: str) -> Source:
-    return Source(path=f"mint/{name}.tar.xz", importer="mint")
+    return Source(path=f"mint/{name}.tar.xz", importer="mint", only=_FIVE_TURNS)
 
 
 def _intercode(name: str) -> Source:
@@ -168,4 +175,11 @@ def _landed(source: Source, packs: Path, workspace: Workspace) -> str:
     if not path.exists():
         raise NoDataError(f"{path} does not exist; name the folder of packs in ${PACKS_VARIABLE}")
     name = source.path.split(".")[0].replace("/", "-")
-    return land(path, source.importer, name=name, workspace=workspace)
+    if not source.only:
+        return land(path, source.importer, name=name, workspace=workspace)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / name
+        with tarfile.open(path) as archive:
+            wanted = [item for item in archive if fnmatch(item.name, source.only)]
+            archive.extractall(folder, members=wanted, filter="data")
+        return land(folder, source.importer, name=name, workspace=workspace)
