@@ -132,7 +132,7 @@ def selection(
     *,
     packs: Annotated[
         list[str] | None,
-        typer.Option("--pack", help="A pack, repeatable; by default all."),
+        typer.Option("--pack", help="A pack, repeatable; by default those of the bounded run."),
     ] = None,
     methods: Annotated[
         list[str] | None,

@@ -48,7 +48,7 @@ class Bench:
 
 
 _PACKS: Final = "{root}/packs"
-_ACTIONS: Final = ("ldb", "lats", "reflexion", "tau_bench", "mint_alfworld", "sql_complete")
+_ACTIONS: Final = ("ldb", "lats", "reflexion", "tau_bench", "mint_alfworld", "sql")
 
 BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
     {

@@ -8,6 +8,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock
+
 from benchmarks.machine import describe_machine
 from benchmarks.selection.ablations import ABLATIONS
 from benchmarks.selection.methods import METHODS
@@ -38,12 +40,12 @@ def compare_selection(
 
     Args:
         root: where working folders are made; what is there already is not made again.
-        names: packs; all by default.
+        names: packs; those of the bounded run by default.
         methods: all by default.
         ablations: of our controller on each pack; none by default.
         mixed: packs that are also learnt together.
         n_subsets: random sets of K candidates of each task.
-        n_jobs: packs that are judged side by side; they are prepared one after another.
+        n_jobs: packs side by side; still only one at a time runs programs.
         seed: of all that is drawn.
         overrides: `section.key=value` on top of the shipped parameters.
 
@@ -55,6 +57,9 @@ def compare_selection(
     studies = _known(ablations or [], ABLATIONS)
     packs = packs_folder()
     specs = chosen_packs(names)
+    if n_jobs > 1:
+        # What is left of the machine learns meanwhile.
+        overrides = ("sandbox.n_workers=1", *overrides)
     job = partial(
         _judged,
         root=root,
@@ -65,8 +70,6 @@ def compare_selection(
         seed=seed,
         overrides=tuple(overrides),
     )
-    for name, spec in specs.items():
-        prepare_pack(name, spec, root, packs, overrides)
     # Packs differ much in size: each goes to whoever is free, the largest not last.
     with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
         found = dict(zip(specs, pool.map(job, specs), strict=True))
@@ -112,7 +115,10 @@ def _judged(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The table of one pack, and its ablations; runs in a process of its own."""
     spec = PACKS[name]
-    pack = prepare_pack(name, spec, root, packs, overrides)
+    root.mkdir(parents=True, exist_ok=True)
+    # Programs have limits of wall time too: only one pack at a time runs any.
+    with FileLock(root / ".prepare.lock"):
+        pack = prepare_pack(name, spec, root, packs, overrides)
     table = pack_table(
         pack, spec, methods=methods, n_subsets=n_subsets, bootstrap=_BOOTSTRAP, seed=seed
     )
