@@ -124,8 +124,19 @@ def compare(
             "n_updates": sizes.n_updates,
             "n_rounds": sizes.n_rounds,
         },
+        "versions": _versions(ready),
         "unavailable": unavailable,
         "machine": machine,
+    }
+
+
+def _versions(ready: Sequence[Trainer]) -> dict[str, Any]:
+    """What computes here, and what in d3rlpy's interpreter if that is another one."""
+    elsewhere = [each.versions for each in ready if isinstance(each, D3rlpyElsewhere)]
+    return {
+        "torch": torch.__version__,
+        "products": "oneDNN" if torch.backends.mkldnn.is_available() else "BLAS",
+        **({"d3rlpy_interpreter": elsewhere[0]} if elsewhere else {}),
     }
 
 

@@ -57,9 +57,6 @@ def compare_selection(
     studies = _known(ablations or [], ABLATIONS)
     packs = packs_folder()
     specs = chosen_packs(names)
-    if n_jobs > 1:
-        # What is left of the machine learns meanwhile.
-        overrides = ("sandbox.n_workers=1", *overrides)
     job = partial(
         _judged,
         root=root,

@@ -83,9 +83,7 @@ def _intercode(name: str) -> Source:
 PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
     {
         "codet": PackSpec(sources=(Source(path="codet", importer="codet"),), is_studied=True),
-        "classeval": PackSpec(sources=(Source(path="classeval", importer="classeval"),)),
         "ldb": PackSpec(sources=(Source(path="ldb", importer="ldb"),), is_studied=True),
-        "reflexion": PackSpec(sources=(Source(path="reflexion", importer="reflexion"),)),
         "lats": PackSpec(sources=(Source(path="lats", importer="lats"),), is_studied=True),
         "sql": PackSpec(sources=(_intercode("sql"),), overrides=(_FIRST_ANSWER,), is_studied=True),
         "sql_complete": PackSpec(sources=(_intercode("sql"),), caveat=_HIDDEN_STOP),
@@ -103,6 +101,8 @@ PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
             sources=(Source(path="gsm8k_solutions", importer="gsm8k_solutions"),)
         ),
         "tot": PackSpec(sources=(Source(path="tot", importer="tot"),)),
+        "reflexion": PackSpec(sources=(Source(path="reflexion", importer="reflexion"),)),
+        "classeval": PackSpec(sources=(Source(path="classeval", importer="classeval"),)),
     }
 )
 

@@ -63,6 +63,7 @@ class _OnProcessor(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, dropout: float, *parameters: Tensor) -> Tensor:
         n_layers = len(parameters) // 2
         weights, biases = parameters[:n_layers], parameters[n_layers:]
+        inputs = inputs.contiguous()  # once, and not in every product
         outputs: list[Tensor] = []
         kept: list[Tensor] = []
         for member in range(len(weights[0])):
@@ -113,6 +114,7 @@ def _layer(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
+    """Left · right; the right one must be dense, or oneDNN takes a thousand times as long."""
     if _goes_through_onednn(left, right):
         result: Tensor = _ONEDNN(left, right.t(), None, "none", [], "")
         return result
