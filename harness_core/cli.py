@@ -201,7 +201,7 @@ def train(workdir: Workdir = None, overrides: Overrides = None) -> None:
     _run_stage("train", workdir, overrides)
 
 
-@app.command()
+@app.command("distill")
 def distil(
     workdir: Workdir = None,
     overrides: Overrides = None,

@@ -47,7 +47,7 @@ def test_all_verbs_of_the_contract_are_there():
         "flywheel",
         "schedule",
         "score",
-        "distil",
+        "distill",
         "doctor",
         "bench",
         "calibrate",
