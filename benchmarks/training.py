@@ -135,7 +135,7 @@ def _versions(ready: Sequence[Trainer]) -> dict[str, Any]:
     elsewhere = [each.versions for each in ready if isinstance(each, D3rlpyElsewhere)]
     return {
         "torch": torch.__version__,
-        "products": "oneDNN" if torch.backends.mkldnn.is_available() else "BLAS",
+        "products": "oneDNN" if _has_onednn() else "BLAS",
         **({"d3rlpy_interpreter": elsewhere[0]} if elsewhere else {}),
     }
 
@@ -254,3 +254,7 @@ def _train_ours(
         "n_updates": n_updates,
         **{key: median(item[key] for item in found) for key in found[0]},
     }
+
+
+def _has_onednn() -> bool:
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]

@@ -93,7 +93,7 @@ class D3rlpyElsewhere:
 
 def write_log(path: Path, log: AgentLog) -> None:
     """All arrays of a log in one file."""
-    parts = {"arrays": log.arrays, "runs": log.runs}
+    parts: dict[str, TransitionArrays | Runs] = {"arrays": log.arrays, "runs": log.runs}
     columns = {
         f"{part}.{field.name}": getattr(record, field.name)
         for part, record in parts.items()

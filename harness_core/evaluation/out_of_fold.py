@@ -1,7 +1,8 @@
 """The models of one training, each judging what it never saw, with its second stage.
 
-The second stage of fold f is fitted on the other folds, on logits of the models that never saw
-them: nothing that judges a task has learnt from it.
+The second stage of fold f is fitted on the other folds, each by logits of the model that never saw
+it. These models have seen fold f, so a task reaches its own second stage through a handful of
+weights of five signals; the ablation `without stage two` shows how little hangs on them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -122,7 +122,7 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _goes_through_onednn(left: Tensor, right: Tensor) -> bool:
-    return (
+    return bool(
         _ONEDNN is not None
         and min(*left.shape, right.shape[1]) >= _SMALLEST
         and torch.backends.mkldnn.enabled
@@ -153,7 +153,7 @@ def _where_positive(gradient: Tensor, hidden: Tensor, dropout: float) -> Tensor:
 
 def _onednn() -> Any:
     """A layer and its rectifier as oneDNN computes them; compiled models of torch consist of it."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]  # stubs of torch
         return None
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 

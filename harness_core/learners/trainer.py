@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import lightning.pytorch as pl
 import torch
@@ -27,6 +27,9 @@ from harness_core.learners.module import ControllerModule
 from harness_core.learners.networks import CriticNetwork, NetworkSpec
 from harness_core.learners.stream import BatchStream
 from harness_core.learners.trees import NO_TREES, TreeHeads
+
+_FILLS_MEMORY: Final = "fill_uninitialized_memory"
+"""A property that the stubs of torch do not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,14 +278,14 @@ def _local_torch_state(config: TrainConfig) -> Iterator[None]:
     """Threads, determinism and random state are ours while we train, and as before afterwards."""
     n_threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    fills_memory = deterministic_memory.fill_uninitialized_memory
+    fills_memory = getattr(deterministic_memory, _FILLS_MEMORY)
     torch.set_num_threads(config.n_threads)
     # Nothing here reads memory before it is written, so nobody need fill it first.
-    deterministic_memory.fill_uninitialized_memory = False
+    setattr(deterministic_memory, _FILLS_MEMORY, False)
     try:
         with torch.random.fork_rng():
             yield
     finally:
         torch.set_num_threads(n_threads)
         torch.use_deterministic_algorithms(deterministic)
-        deterministic_memory.fill_uninitialized_memory = fills_memory
+        setattr(deterministic_memory, _FILLS_MEMORY, fills_memory)

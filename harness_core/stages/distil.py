@@ -173,7 +173,8 @@ def _lessons(params: Params, teacher: ModelManifest, workspace: Workspace) -> Le
     )
     pools = make_pools(groups, arrays, spec, train, set_relative)
     judged = load_cross_fit(workspace.path(CANDIDATE_MODEL), workspace.path(FOLD_MODELS))
-    models: dict[int | None, Model] = {None: judged.final, **judged.folds}
+    models: dict[int | None, Model] = {None: judged.final}
+    models.update(judged.folds.items())
     targets = SoftTargets(
         pools=pools,
         teachers=fit_teachers(pools, critics, spec, train, keep_at=_kept_at(workspace)),

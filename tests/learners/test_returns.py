@@ -18,8 +18,13 @@ def _padded_returns(rewards, discount, next_value, valid, *, return_lambda: floa
     layout = Layout.of(valid.sum(dim=1).numpy())
     ends = valid.sum(dim=1).cumsum(dim=0) - 1
     continues = torch.ones(int(valid.sum()), dtype=torch.bool).index_fill(0, ends, value=False)
+    rewards, discount, next_value = (
+        layout.flatten(values) for values in (rewards, discount, next_value)
+    )
     found = lambda_returns(
-        *(layout.flatten(values) for values in (rewards, discount, next_value)),
+        rewards,
+        discount,
+        next_value,
         continues,
         return_lambda=return_lambda,
         longest=valid.shape[1],

@@ -57,6 +57,8 @@ def test_equal_data_give_equal_trees(training, trees, config) -> None:
     again = fit_trees(
         training, config.trees.model_copy(update={"n_trees": 20, "min_rows": 5}), seed=0
     )
+    assert again.attempt is not None
+    assert trees.attempt is not None
     assert again.attempt.model_to_string() == trees.attempt.model_to_string()
 
 
