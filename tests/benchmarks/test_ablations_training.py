@@ -92,7 +92,8 @@ def encoded(params, tmp_path_factory, tiny_folder) -> Material:
     )
     features.run(plain, params.sandbox, workspace)
     settings = {"max_updates": 6, "check_every": 3, "hidden_sizes": (8,), "accelerator": "cpu"}
-    train = params.train.model_copy(update=settings)
+    trees = params.train.trees.model_copy(update={"n_trees": 3})
+    train = params.train.model_copy(update={**settings, "trees": trees})
     pack = Pack(
         name="text",
         groups=tuple(group for group in labelled(load_groups(workspace)) if group.fold >= 0),

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 
 OFFLINE = Path(__file__).parent / "offline"
-SMALL = ("sample.n_runs=4", "sample.n_candidates=3", "train.max_updates=150")
+SMALL = (
+    *("sample.n_runs=4", "sample.n_candidates=3", "train.max_updates=150"),
+    "train.trees.n_trees=60",
+)
 """Enough for every stage to have something to do, little enough for two cores."""
 
 
