@@ -165,7 +165,7 @@ def _run(name: str, bench: Bench, root: Path) -> dict[str, Any]:
     return {
         "arguments": shown,
         "seconds": time.perf_counter() - start,
-        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "commit": _git("rev-parse", "--short=12", "HEAD") or "unknown",
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "machine": describe_machine(),
         "figures": json.loads(done.stdout),
@@ -180,4 +180,4 @@ def _git(*arguments: str) -> str:
         check=False,
         text=True,
     )
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip()

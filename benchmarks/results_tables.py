@@ -18,6 +18,7 @@ _GOALS: Final = (
     ("sql", 4, 0.70),
     ("sql", 8, 0.78),
 )
+_CANDIDATES: Final = {"complete": "complete attempts", "first_answer": "first answers"}
 _RUNNING_GOALS: Final = (("1", 0.83), ("2", 0.86))
 
 
@@ -134,7 +135,7 @@ def _pack(pack: Figures) -> list[str]:
     ]
     facts = (
         f"{pack['n_attempts']} attempts at {pack['n_tasks']} tasks, {pack['n_tasks_with_choice']} "
-        f"with a choice; candidates are {pack['attempts'].replace('_', ' ')}s."
+        f"with a choice; candidates are {_CANDIDATES[pack['attempts']]}."
     )
     notes = [pack["caveat"].capitalize() + "."] if pack["caveat"] else []
     if pack.get("running"):
