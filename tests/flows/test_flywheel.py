@@ -94,8 +94,10 @@ def test_overrides_are_kept_in_the_parameters(flywheel_run: Run):
     written = yaml.safe_load((flywheel_run.workdir / "params.yaml").read_text(encoding="utf-8"))
     for override in SMALL:
         name, _, value = override.partition("=")
-        section, key = name.split(".")
-        assert written[section][key] == int(value)
+        found = written
+        for key in name.split("."):
+            found = found[key]
+        assert found == int(value)
 
 
 def test_the_candidate_decides_on_a_request(flywheel_run: Run):
