@@ -14,7 +14,9 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from harness_core.features.batch import UNKNOWN_INTERVENTION
 from harness_core.learners.batches import TransitionBatch
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.learner import value_of_states
@@ -45,9 +47,10 @@ def actor_loss(
     weight = _WEIGHTS[config.actor](network, batch, target_q, config)
     log_policy = network.policy_of(batch.state, batch.legal, dropout=config.dropout)
     known = batch.intervention >= 0
-    # The first word stands in for unknown ones, whose rows the mask then takes out.
-    taken = log_policy.gather(1, batch.intervention.clamp(min=0)[:, None])[:, 0]
-    return cloning_loss(torch.where(known, taken, 0.0), weight, known)
+    taken = -functional.nll_loss(
+        log_policy, batch.intervention, ignore_index=UNKNOWN_INTERVENTION, reduction="none"
+    )
+    return cloning_loss(taken, weight, known)
 
 
 @torch.no_grad()

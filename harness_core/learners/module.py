@@ -13,12 +13,12 @@ from typing import Final
 import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW
 
 from harness_core.errors import ModelError
 from harness_core.learners.actor import actor_loss
 from harness_core.learners.batches import Batch, GroupBatch, TransitionBatch
 from harness_core.learners.config import TrainConfig
+from harness_core.learners.descent import Descent
 from harness_core.learners.learner import Learner, value_of_states
 from harness_core.learners.losses import binary_cross_entropy, pairwise_logistic_loss
 from harness_core.learners.networks import CriticNetwork
@@ -44,7 +44,7 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
         self._config = config
         self._seed = seed
 
-    def configure_optimizers(self) -> list[AdamW]:
+    def configure_optimizers(self) -> list[Descent]:
         """One optimiser for V, one for everything that learns after it."""
         network = self.network
         others = (network.q_mlp, network.actor_mlp, network.terminal_mlp)
@@ -57,14 +57,14 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
         for batch in batches:
             self.update(batch, value_optimizer, optimizer)
 
-    def update(self, batch: Batch, value_optimizer: AdamW, optimizer: AdamW) -> None:
+    def update(self, batch: Batch, value_optimizer: Descent, optimizer: Descent) -> None:
         """One update in the order that the module's docstring states."""
         config, network = self._config, self.network
         self._seed_dropout()
         batch = network.standardised(self._on_device(batch))
         rows = batch.transitions
         target_q = self._target_q(rows)
-        _step(value_optimizer, self._learner.value_loss(network, target_q, rows, config))
+        value_optimizer.descend(self._learner.value_loss(network, target_q, rows, config))
         learns_actor = rows.n_known > 0
         if learns_actor and config.actor == "awr":
             rows = rows._replace(value=value_of_states(network, rows))
@@ -76,7 +76,7 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
             loss = loss + terminal_loss(network, batch.attempts, config, dropout=config.dropout)
         if batch.steps is not None and config.pairwise_weight:
             loss = loss + config.pairwise_weight * step_loss(network, batch.steps, config)
-        _step(optimizer, loss)
+        optimizer.descend(loss)
         self._move_target()
         self.n_updates += 1
 
@@ -118,7 +118,7 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
         slow: list[Tensor] = list(self.target.parameters())
         torch._foreach_lerp_(slow, fast, self._config.iql.polyak)
 
-    def _optimizer(self, *networks: nn.Module) -> AdamW:
+    def _optimizer(self, *networks: nn.Module) -> Descent:
         named = [item for network in networks for item in network.named_parameters()]
         weights = [parameter for name, parameter in named if "weights" in name]
         biases = [parameter for name, parameter in named if "weights" not in name]
@@ -126,13 +126,7 @@ class ControllerModule(pl.LightningModule):  # type: ignore[misc]  # Lightning i
             {"params": weights, "weight_decay": self._config.weight_decay},
             {"params": biases, "weight_decay": 0.0},
         ]
-        return AdamW(groups, lr=self._config.learning_rate, fused=True)
-
-
-def _step(optimizer: AdamW, loss: Tensor) -> None:
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]  # stubs of torch
-    optimizer.step()
+        return Descent(groups, lr=self._config.learning_rate, fused=True)
 
 
 def terminal_loss(

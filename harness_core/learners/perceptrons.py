@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-_SMALLEST: Final = 8
+_SMALLEST: Final = 16
 """Products with a shorter side are not worth what oneDNN prepares."""
 _LEVELS: Final = 1 << 16
 """Steps in which the chance of dropping is counted on a processor."""
@@ -63,42 +63,74 @@ class _OnProcessor(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, dropout: float, *parameters: Tensor) -> Tensor:
         n_layers = len(parameters) // 2
         weights, biases = parameters[:n_layers], parameters[n_layers:]
-        inputs = inputs.contiguous()  # once, and not in every product
+        n_rows = len(inputs)
+        inputs = functional.pad(inputs, (0, 0, 0, _n_padded(n_rows) - n_rows)).contiguous()
         outputs: list[Tensor] = []
         kept: list[Tensor] = []
-        for member in range(len(weights[0])):
+        for layers in _members(weights, [bias[:, 0] for bias in biases]):
             hidden = inputs
-            for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-                hidden = _layer(hidden, weight[member], bias[member, 0])
+            for weight, bias in layers[:-1]:
+                hidden = _layer(hidden, weight, bias)
                 if dropout:
                     hidden = hidden.mul_(_kept(hidden.shape, dropout))
                 kept.append(hidden)
-            outputs.append(torch.addmm(biases[-1][member], hidden, weights[-1][member]))
-        ctx.save_for_backward(inputs, *kept, *weights)
-        ctx.n_layers, ctx.dropout = n_layers, dropout
-        return _stacked(outputs)
+            weight, bias = layers[-1]
+            outputs.append(torch.addmm(bias, hidden, weight))
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(inputs, *kept, *weights)
+            ctx.n_layers, ctx.dropout = n_layers, dropout
+        return _stacked(outputs)[:, :n_rows]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         n_layers = ctx.n_layers
-        inputs, saved = ctx.saved_tensors[0], ctx.saved_tensors[1:]
+        inputs, *saved = ctx.saved_tensors
         kept, weights = saved[:-n_layers], saved[-n_layers:]
+        of_members = zip(*(weight.unbind() for weight in weights), strict=True)
         to_inputs = torch.zeros_like(inputs) if ctx.needs_input_grad[0] else None
         to_weights: list[list[Tensor]] = [[] for _ in weights]
         to_biases: list[list[Tensor]] = [[] for _ in weights]
-        for member, gradient in enumerate(gradients[0].contiguous()):
+        n_rows = gradients[0].shape[1]
+        padded = functional.pad(gradients[0], (0, 0, 0, len(inputs) - n_rows)).contiguous()
+        pairs = zip(padded.unbind(), of_members, strict=True)
+        columns = inputs.t().contiguous()  # as a product would make it of them for every member
+        for member, (gradient, own) in enumerate(pairs):
             hidden = (inputs, *kept[member * (n_layers - 1) : (member + 1) * (n_layers - 1)])
             for layer in reversed(range(n_layers)):
-                to_weights[layer].append(_product(hidden[layer].t(), gradient))
+                below = hidden[layer].t() if layer else columns
+                to_weights[layer].append(_product(below, gradient))
                 to_biases[layer].append(gradient.sum(dim=0, keepdim=True))
                 if layer or to_inputs is not None:
-                    gradient = _product(gradient, weights[layer][member].t())  # noqa: PLW2901  # it goes down the layers
+                    gradient = _product(gradient, own[layer].t())  # noqa: PLW2901  # it goes down the layers
                 if layer:
                     # What was dropped is 0 there, as is what the rectifier held back.
                     gradient = _where_positive(gradient, hidden[layer], ctx.dropout)  # noqa: PLW2901  # as above
             if to_inputs is not None:
                 to_inputs += gradient
-        return to_inputs, None, *(_stacked(parts) for parts in (*to_weights, *to_biases))
+        to_rows = None if to_inputs is None else to_inputs[:n_rows]
+        return to_rows, None, *(_stacked(parts) for parts in (*to_weights, *to_biases))
+
+
+def _n_padded(n_rows: int) -> int:
+    """Rows and the zeros put behind them, at most one in sixteen where there are many.
+
+    Numbers of rows differ from batch to batch, and oneDNN makes code for each that it meets.
+    """
+    if n_rows < _SMALLEST:
+        return n_rows
+    step = max(_SMALLEST, 1 << (n_rows.bit_length() - 5))
+    return -(-n_rows // step) * step
+
+
+def _members(
+    weights: Sequence[Tensor], biases: Sequence[Tensor]
+) -> list[list[tuple[Tensor, Tensor]]]:
+    """Weight and bias of each layer, for each member."""
+    by_layer = [
+        list(zip(weight.unbind(), bias.unbind(), strict=True))
+        for weight, bias in zip(weights, biases, strict=True)
+    ]
+    return [list(layers) for layers in zip(*by_layer, strict=True)]
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:
@@ -155,7 +187,8 @@ def _onednn() -> Any:
     """A layer and its rectifier as oneDNN computes them; compiled models of torch consist of it."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]  # stubs of torch
         return None
-    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    operator = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    return None if operator is None else operator.default
 
 
 _ONEDNN: Final = _onednn()

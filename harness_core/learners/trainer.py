@@ -32,6 +32,10 @@ _FILLS_MEMORY: Final = "fill_uninitialized_memory"
 """A property that the stubs of torch do not know."""
 
 
+_LARGE_BLOCK_BYTES: Final = 31 << 20
+"""Blocks of 32 MiB and more teach the allocator nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """A trained network and how it came about."""
@@ -273,6 +277,15 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _keep_freed_memory() -> None:
+    """Let memory that an update frees stay with the process for the next one.
+
+    The allocator of the C library gives freed memory back to the system, and gets it again page by
+    page, unless it has seen a larger block freed. Elsewhere this does nothing.
+    """
+    torch.empty(_LARGE_BLOCK_BYTES, dtype=torch.uint8)
+
+
 @contextmanager
 def _local_torch_state(config: TrainConfig) -> Iterator[None]:
     """Threads, determinism and random state are ours while we train, and as before afterwards."""
@@ -282,6 +295,7 @@ def _local_torch_state(config: TrainConfig) -> Iterator[None]:
     torch.set_num_threads(config.n_threads)
     # Nothing here reads memory before it is written, so nobody need fill it first.
     setattr(deterministic_memory, _FILLS_MEMORY, False)
+    _keep_freed_memory()
     try:
         with torch.random.fork_rng():
             yield

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness_core.learners.perceptrons import StackedMlp
+from harness_core.learners.perceptrons import StackedMlp, _n_padded
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def _rows(n: int = 50) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("products", ["oneDNN", "BLAS"])
-@pytest.mark.parametrize("n_rows", [1, 50])
+@pytest.mark.parametrize("n_rows", [0, 1, 16, 50])
 def test_outputs_and_gradients_are_those_of_batched_products(
     mlp: StackedMlp, products: str, n_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,6 +37,13 @@ def test_outputs_and_gradients_are_those_of_batched_products(
         strict=True,
     ):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 250, 257, 5000])
+def test_numbers_of_rows_are_rounded_up_by_a_sixteenth_at_most(n_rows: int) -> None:
+    padded = _n_padded(n_rows)
+    assert n_rows <= padded < n_rows + max(16, n_rows / 16 + 1)
+    assert padded == n_rows or padded % 16 == 0
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean(mlp: StackedMlp) -> None:
