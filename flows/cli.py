@@ -7,7 +7,9 @@ import typer
 
 from benchmarks.cli import bench
 from harness_core import cli
-from harness_core.cli import Formats, Overrides, Sources, UnsafeLocal, Workdir, app
+from harness_core.cli import app
+from harness_core.commands import options
+from harness_core.commands.options import Formats, Overrides, Sources, UnsafeLocal, Workdir
 from harness_core.settings import Settings
 
 app.add_typer(bench, name="bench", help="Figures of this machine, beside those of other tools.")
@@ -28,15 +30,15 @@ def flywheel(
     from flows.surroundings import prepare_prefect  # noqa: PLC0415
 
     root = workdir or Settings().workdir
-    pairs = cli.pair_sources(sources, formats)
-    changes = cli.with_backend(overrides, unsafe_local=unsafe_local)
+    pairs = options.pair_sources(sources, formats)
+    changes = options.with_backend(overrides, unsafe_local=unsafe_local)
     prepare_prefect(root.resolve())
     result = None if force else steps.unchanged(root, pairs, changes)
     if result is None:
         from flows.flywheel import flywheel as flow  # noqa: PLC0415  # brings Prefect
 
         result = flow(workdir=str(root), sources=pairs, overrides=changes)
-    cli.print_json(result)
+    options.print_json(result)
     sys.stderr.write(_in_words(result))
 
 

@@ -7,48 +7,31 @@ One JSON object goes to stdout; progress and refusals in words go to stderr. Exi
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
+from harness_core.commands import decisions, proxy, review
+from harness_core.commands.options import (
+    Formats,
+    Model,
+    Overrides,
+    Sources,
+    UnsafeLocal,
+    Workdir,
+    open_workspace,
+    pair_sources,
+    print_json,
+    read_params,
+    with_backend,
+)
 from harness_core.errors import AuditFailed, HarnessError, ParameterError, PromotionRefused
-from harness_core.params import Params, load_params
 from harness_core.settings import Settings
 from harness_core.stages.dag import Workspace
 from harness_core.stages.execute import execute
-from harness_core.stages.project import PARAMS, locked_digests, prepare_project
-
-Workdir = Annotated[
-    Path | None, typer.Option("--workdir", help="Folder that holds all state of a run.")
-]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="section.key=value, may be repeated.")
-]
-Sources = Annotated[
-    list[Path] | None, typer.Option("--source", help="File or folder of logs, may be repeated.")
-]
-Formats = Annotated[
-    list[str] | None,
-    typer.Option("--format", help="Format of each --source in turn; `auto` looks at the content."),
-]
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model", help="`champion`, `candidate`, `student`, a version, or a model folder."
-    ),
-]
-
-UnsafeLocal = Annotated[
-    bool,
-    typer.Option(
-        "--unsafe-local",
-        help="Run programs without isolation: short for --set sandbox.backend=unsafe_local. Only "
-        "for programs that you trust; what is computed is marked untrusted and never promoted.",
-    ),
-]
+from harness_core.stages.project import locked_digests
 
 _PIPE_WIDTH: Final = 200
 """Columns of a table where nobody said how wide the terminal is."""
@@ -62,6 +45,8 @@ app: Final = typer.Typer(
 
 audits: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(audits, name="audit", help="Look for ways to be paid without merit.")
+for verbs in (proxy.app, decisions.app, review.app):
+    app.add_typer(verbs)
 
 
 @app.callback()
@@ -77,40 +62,9 @@ def setup(
         logger.propagate = False
 
 
-def print_json(value: Any) -> None:
-    """The one JSON object of a command, on stdout."""
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
-
-
-def pair_sources(sources: list[Path] | None, formats: list[str] | None) -> list[dict[str, str]]:
-    """Join each source with its format; one format may serve all, none means `auto`."""
-    paths = sources or []
-    names = formats or ["auto"]
-    if len(names) == 1:
-        names = names * len(paths)
-    if len(names) != len(paths):
-        raise ParameterError(f"{len(paths)} --source but {len(names)} --format: give one for each")
-    return [{"path": str(path), "format": name} for path, name in zip(paths, names, strict=True)]
-
-
-def with_backend(overrides: list[str] | None, *, unsafe_local: bool) -> list[str]:
-    """The overrides, with isolation switched off if that was asked for."""
-    return [*(overrides or []), *(["sandbox.backend=unsafe_local"] if unsafe_local else [])]
-
-
-def open_workspace(workdir: Path | None) -> Workspace:
-    """The working folder that the options or the environment name."""
-    return prepare_project(workdir or Settings().workdir)
-
-
-def _params(workspace: Workspace, overrides: list[str] | None) -> Params:
-    return load_params(workspace.path(PARAMS), overrides or ())
-
-
 def _run_stage(stage: str, workdir: Path | None, overrides: list[str] | None) -> None:
     workspace = open_workspace(workdir)
-    report = execute(stage, _params(workspace, overrides), workspace)
+    report = execute(stage, read_params(workspace, overrides), workspace)
     print_json(report.model_dump(mode="json"))
 
 
@@ -169,7 +123,7 @@ def audit_rewards(
     workspace = open_workspace(workdir)
     refusal: AuditFailed | None = None
     try:
-        params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
+        params = read_params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
         execute("audit", params, workspace)
     except AuditFailed as error:
         refusal = error
@@ -218,7 +172,7 @@ def distil(
     from harness_core.stages import distil as distillation  # noqa: PLC0415  # brings torch
 
     workspace = open_workspace(workdir)
-    params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
+    params = read_params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
     result = distillation.run(params, workspace, register=register)
     print_json(result)
     if not result["kept"]:
@@ -238,7 +192,7 @@ def evaluate(
     """Judge a model on held-out tasks, or with --source on logs it was never trained on."""
     workspace = open_workspace(workdir)
     overrides = with_backend(overrides, unsafe_local=unsafe_local)
-    params = _params(workspace, overrides)
+    params = read_params(workspace, overrides)
     if not sources:
         if model != "candidate":
             raise ParameterError("--model: name the logs to judge it on with --source")
@@ -257,7 +211,7 @@ def calibrate(workdir: Workdir = None, overrides: Overrides = None) -> None:
     from harness_core.stages import calibrate as calibration  # noqa: PLC0415
 
     workspace = open_workspace(workdir)
-    result = calibration.run(_params(workspace, overrides), workspace)
+    result = calibration.run(read_params(workspace, overrides), workspace)
     print_json(result)
     sys.stderr.write("\n" + as_markdown(result))
 
@@ -276,7 +230,7 @@ def register(workdir: Workdir = None, overrides: Overrides = None) -> None:
     from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
 
     workspace = open_workspace(workdir)
-    params = _params(workspace, overrides)
+    params = read_params(workspace, overrides)
     context = registration.run_context(workspace, params, dvc_digests=locked_digests(workspace))
     figures = registration.run(params.registry, workspace, run_context=context).figures
     print_json(figures)
@@ -290,7 +244,7 @@ def champion(workdir: Workdir = None, overrides: Overrides = None) -> None:
     from harness_core.stages import register as registration  # noqa: PLC0415  # brings MLflow
 
     workspace = open_workspace(workdir)
-    registry = _params(workspace, overrides).registry
+    registry = read_params(workspace, overrides).registry
     found = registration.describe_champion(registry, workspace)
     if found["champion"] is not None:
         found["folder"] = str(registration.fetch_version("champion", workspace))
@@ -309,7 +263,7 @@ def score(
     from harness_core.stages.score import score_request  # noqa: PLC0415  # brings torch
 
     workspace = open_workspace(workdir)
-    params = _params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
+    params = read_params(workspace, with_backend(overrides, unsafe_local=unsafe_local))
     print_json(score_request(sys.stdin.buffer.read(), params, workspace, model=model))
 
 
