@@ -43,10 +43,16 @@ test: .venv/.ok
 soak: .venv/.ok
 	$(BIN)/python -m tests.soak.hostile
 
+# Wants other packages than ours; with the same torch, so that the two can be compared.
+.venv-d3rlpy/.ok: pyproject.toml constraints.txt .venv/.ok
+	$(BIN)/uv venv -q --clear --python $(PY) .venv-d3rlpy
+	$(BIN)/uv pip install -q --python .venv-d3rlpy/bin/python "d3rlpy==2.8.1" "$$(grep ^torch== constraints.txt)"
+	touch $@
+
 # Writes docs/results.md, under an hour on two quiet cores. Other tools grade without isolation.
-bench: .venv/.ok
+bench: .venv/.ok .venv-d3rlpy/.ok
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
-	OMP_NUM_THREADS=1 $(BIN)/harness bench all $(ARGUMENTS)
+	OMP_NUM_THREADS=1 HARNESS_BENCH_D3RLPY_PYTHON=$(CURDIR)/.venv-d3rlpy/bin/python $(BIN)/harness bench all $(ARGUMENTS)
 
 lock:
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev --extra bench pyproject.toml -o constraints.txt

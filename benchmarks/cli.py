@@ -180,6 +180,71 @@ def selection(
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
+@bench.command("distil")
+def distillation(
+    *,
+    packs: Annotated[
+        list[str] | None, typer.Option("--pack", help="A pack, repeatable; by default `codet`.")
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Distil a student without a transformer on real logs: the gap closed that it loses."""
+    from benchmarks.distillation import distil_packs  # noqa: PLC0415  # brings torch
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = distil_packs(
+            workdir or Path(scratch), packs or ("codet",), overrides=overrides or ()
+        )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("choices")
+def choices(
+    *,
+    studies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--study", help="curriculum, old_and_new or finetuning, repeatable; all by default."
+        ),
+    ] = None,
+    packs: Annotated[
+        list[str] | None,
+        typer.Option("--pack", help="A pack, repeatable; by default what suits the study."),
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+    ] = None,
+) -> None:
+    """Train with and without a curriculum, a share of old logs, and a fine-tuned encoder.
+
+    Judged like `bench selection`; what is chosen is chosen on inner tasks.
+    """
+    from benchmarks.selection.choices import compare_choices  # noqa: PLC0415  # brings torch
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = compare_choices(
+            workdir or Path(scratch),
+            studies=studies or (),
+            packs=packs or (),
+            seed=seed,
+            overrides=overrides or (),
+        )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
 @bench.command("all")
 def everything(
     *,
@@ -219,7 +284,10 @@ def train(
     n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
     d3rlpy_python: Annotated[
         Path | None,
-        typer.Option(help="Interpreter of an environment that has d3rlpy, where ours has not."),
+        typer.Option(
+            envvar="HARNESS_BENCH_D3RLPY_PYTHON",
+            help="Interpreter of an environment that has d3rlpy, where ours has not.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the log, the networks and the order.")] = 0,
     overrides: Annotated[
@@ -336,6 +404,40 @@ def score(
             n_isolated=n_isolated,
             n_threads=n_threads,
             k=k,
+            seed=seed,
+        )
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+@bench.command("proxy")
+def proxy(
+    *,
+    model: Annotated[Path, typer.Option(help="Folder of the model that ranks, say a student.")],
+    workdir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the tool policy; by default one that is thrown away."),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=1, help="Requests a second in shadow.")] = 50.0,
+    n_rounds: Annotated[int, typer.Option(min=1, help="Rounds of shadow; all take turns.")] = 4,
+    round_s: Annotated[float, typer.Option(min=0.1, help="Seconds of a round.")] = 4.0,
+    n_reranked: Annotated[int, typer.Option(min=1, help="Requests with K candidates.")] = 150,
+    k: Annotated[int, typer.Option(min=2, max=16, help="Candidates of a request.")] = 8,
+    optillm_python: Annotated[
+        Path | None,
+        typer.Option(help="Interpreter of an environment that has optillm, where ours has not."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Chooses the candidates.")] = 0,
+) -> None:
+    """What the proxy adds to a request on loopback, in shadow and with K candidates."""
+    from benchmarks.proxy import Sizes, measure_proxy  # noqa: PLC0415  # brings an HTTP client
+
+    sizes = Sizes(rate=rate, n_rounds=n_rounds, round_s=round_s, n_reranked=n_reranked, k=k)
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = measure_proxy(
+            model,
+            sizes,
+            workdir=workdir or Path(scratch),
+            optillm_python=optillm_python,
             seed=seed,
         )
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")

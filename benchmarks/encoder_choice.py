@@ -63,14 +63,14 @@ def gap_closed_by_encoder(
         sides[name] = _side(encoder, tables, transitions, params)
     rows: dict[str, Any] = {}
     for name, side in sides.items():
-        row = compare_student(sides[default], side, params.evaluation)["headline"]
+        row = compare_student(sides[default], side, params.evaluation)["overall"]
         rows[name] = {
             "gap_closed": row["gap_closed"][STUDENT],
             "interval": row["intervals"][STUDENT],
             "lost": row["gap_lost"],
             "lost_interval": row["gap_lost_interval"],
         }
-        found = {"size": row["size"], "n_tasks": row["n_tasks"]}
+        found = {"sizes": row["sizes"], "n_tasks": row["n_tasks"]}
     assert rows[default]["gap_closed"] == row["gap_closed"][TEACHER]
     return {**found, "default": default, "programs_are_run": False, "encoders": rows}
 

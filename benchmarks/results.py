@@ -17,13 +17,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.machine import describe_machine
+from benchmarks.results_selection import selection_section
 from benchmarks.results_tables import (
     actions_section,
+    choices_section,
     closed_loop_section,
+    distil_section,
     encode_section,
     rewards_section,
     score_section,
-    selection_section,
     train_section,
 )
 from harness_core.errors import HarnessError
@@ -64,6 +66,16 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Selection: best of K on real logs",
             selection_section,
+        ),
+        "choices": Bench(
+            ("choices", "--workdir", _PACKS),
+            "Training: curriculum, old and new logs, a fine-tuned encoder",
+            choices_section,
+        ),
+        "distil": Bench(
+            ("distil", "--workdir", _PACKS, "--pack", "codet", "--pack", "tau_bench"),
+            "Students without a transformer",
+            distil_section,
         ),
         "actions": Bench(
             (

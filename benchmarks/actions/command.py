@@ -63,8 +63,11 @@ def _replay(
     log: ActionLog, params: Params, actors: Sequence[str], bootstrap: Bootstrap, *, seed: int
 ) -> dict[str, Any]:
     wanted = dict.fromkeys((*actors, BEHAVIOUR))
-    learnt = {actor: fit_models(log, params, actor=actor) for actor in wanted}
-    models = learnt[actors[0]] if actors else learnt[BEHAVIOUR]
+    first, *others = wanted
+    models = fit_models(log, params, actor=first)
+    # Of the others nothing but the policy is asked, and trees have no part in it.
+    no_trees = with_trees(params, n_trees=0)
+    learnt = {first: models, **{name: fit_models(log, no_trees, actor=name) for name in others}}
     return {
         "n_runs": int(log.is_last.sum()),
         "n_tasks": len(set(log.transitions.task_id.tolist())),
@@ -92,6 +95,13 @@ def _accept(
     return accept_or_retry(
         log.groups, models, n_attempts=n_attempts, bootstrap=bootstrap, seed=seed
     )
+
+
+def with_trees(params: Params, *, n_trees: int) -> Params:
+    """The parameters with so many rounds of boosting."""
+    trees = params.train.trees.model_copy(update={"n_trees": n_trees})
+    train = params.train.model_copy(update={"trees": trees})
+    return params.model_copy(update={"train": train})
 
 
 def _mean(per_task: Mapping[str, float]) -> float:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
@@ -18,11 +19,15 @@ import numpy as np
 
 from benchmarks.agent_log import AgentLog, Runs
 from benchmarks.peers.d3rlpy_iql import D3rlpyIql, Study
-from benchmarks.peers.trainer import PeerMissing, Shape
-from harness_core.features.batch import TransitionArrays
+from benchmarks.peers.trainer import LEARNING_RATE, POLYAK, PeerMissing, Shape
+from harness_core.features.batch import Floats, TransitionArrays
+
+PYTHON_VARIABLE: Final = "HARNESS_BENCH_D3RLPY_PYTHON"
+"""Names the interpreter of an environment that has d3rlpy, where ours has not."""
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LOG, _HELD_OUT, _SHAPE = "log.npz", "held_out.npz", "shape.json"
+_TO_SCORE, _SCORES = "to_score.npz", "scores.npy"
 
 
 class D3rlpyElsewhere:
@@ -34,11 +39,20 @@ class D3rlpyElsewhere:
 
     name: Final = D3rlpyIql.name
 
-    def __init__(self, log: AgentLog, shape: Shape, *, python: Path) -> None:
+    def __init__(
+        self,
+        log: AgentLog,
+        shape: Shape,
+        *,
+        python: Path,
+        learning_rate: float = LEARNING_RATE,
+        polyak: float = POLYAK,
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="harness-bench-")
         folder = Path(self._folder.name)
         write_log(folder / _LOG, log)
-        (folder / _SHAPE).write_text(json.dumps(asdict(shape)))
+        steps = {"learning_rate": learning_rate, "polyak": polyak}
+        (folder / _SHAPE).write_text(json.dumps({"shape": asdict(shape), "steps": steps}))
         try:
             self._process = subprocess.Popen(  # noqa: S603  # the interpreter that was asked for
                 [str(python), "-m", "benchmarks.peers.d3rlpy_elsewhere", str(folder)],
@@ -50,6 +64,7 @@ class D3rlpyElsewhere:
         except OSError as error:
             self._folder.cleanup()
             raise PeerMissing(f"{python} cannot be started: {error.strerror}") from error
+        self._end = weakref.finalize(self, _end, self._process, self._folder)
         try:
             self.versions: dict[str, str] = self._answer()
         except PeerMissing:
@@ -65,13 +80,21 @@ class D3rlpyElsewhere:
         write_log(Path(self._folder.name) / _HELD_OUT, held_out)
         return Study(**self._ask({"budget": budget}))
 
+    def train(self, n_updates: int) -> None:
+        """As `D3rlpyIql.train`, over there."""
+        self._ask({"train": n_updates})
+
+    def q(self, log: AgentLog) -> Floats:
+        """As `D3rlpyIql.q`, over there; [N, 1]."""
+        folder = Path(self._folder.name)
+        write_log(folder / _TO_SCORE, log)
+        self._ask({"score": True})
+        scores: Floats = np.load(folder / _SCORES, allow_pickle=False)
+        return scores
+
     def close(self) -> None:
-        """End the other interpreter and remove the files."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        self._process.wait()
-        self._folder.cleanup()
+        """End the other interpreter and remove the files; happens by itself with the object."""
+        self._end()
 
     def _ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin is not None
@@ -89,6 +112,14 @@ class D3rlpyElsewhere:
         if isinstance(found, dict) and "missing" in found:
             raise PeerMissing(str(found["missing"]))
         return found
+
+
+def _end(process: "subprocess.Popen[str]", folder: "tempfile.TemporaryDirectory[str]") -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.wait()
+    folder.cleanup()
 
 
 def write_log(path: Path, log: AgentLog) -> None:
@@ -114,9 +145,9 @@ def read_log(path: Path) -> AgentLog:
 
 def _serve(folder: Path) -> None:
     job = json.loads((folder / _SHAPE).read_text())
-    shape = Shape(**{**job, "hidden_sizes": tuple(job["hidden_sizes"])})
+    sizes = {**job["shape"], "hidden_sizes": tuple(job["shape"]["hidden_sizes"])}
     try:
-        trainer = D3rlpyIql(read_log(folder / _LOG), shape)
+        trainer = D3rlpyIql(read_log(folder / _LOG), Shape(**sizes), **job["steps"])
     except PeerMissing as error:
         _say({"missing": str(error)})
         return
@@ -126,6 +157,12 @@ def _serve(folder: Path) -> None:
         if "budget" in question:
             held_out = read_log(folder / _HELD_OUT)
             _say(trainer.study(held_out, question["budget"])._asdict())
+        elif "train" in question:
+            trainer.train(question["train"])
+            _say(None)
+        elif "score" in question:
+            np.save(folder / _SCORES, trainer.q(read_log(folder / _TO_SCORE)), allow_pickle=False)
+            _say(None)
         else:
             _say(trainer.seconds_per_update(question["n_updates"]))
 

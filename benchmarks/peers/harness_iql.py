@@ -131,5 +131,6 @@ def comparable(shape: Shape, *, return_lambda: float = _RETURN_LAMBDA) -> TrainC
             column_share=1.0,
             l2=0.0,
             max_rows=1,
+            n_members=1,
         ),
     )

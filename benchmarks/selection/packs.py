@@ -22,6 +22,7 @@ from harness_core.errors import NoDataError
 from harness_core.evaluation.subsets import labelled
 from harness_core.features.batch import DecisionGroup
 from harness_core.features.load import load_groups, load_transitions, read_schema
+from harness_core.features.tuning import judgeable
 from harness_core.importers.landing import land
 from harness_core.params import Params, load_params
 from harness_core.stages.dag import Workspace
@@ -142,9 +143,10 @@ def prepare_pack(
 
 def load_pack(name: str, workspace: Workspace, params: Params) -> Pack:
     """The pack of a working folder whose features are made."""
+    schema = read_schema(workspace)
     groups = tuple(
         group
-        for group in labelled(load_groups(workspace))
+        for group in judgeable(labelled(load_groups(workspace)), schema)
         if group.kind is GroupKind.ATTEMPT and group.fold >= 0
     )
     if not groups:
@@ -153,7 +155,7 @@ def load_pack(name: str, workspace: Workspace, params: Params) -> Pack:
         name=name,
         groups=groups,
         transitions=load_transitions(workspace),
-        schema=read_schema(workspace),
+        schema=schema,
         params=params,
     )
 

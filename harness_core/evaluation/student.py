@@ -46,7 +46,9 @@ class _Pair(NamedTuple):
 def compare_student(teacher: Side, student: Side, config: EvaluationConfig) -> dict[str, Any]:
     """Gap closed by both for each K, what the student loses, and how alike the two choose.
 
-    `headline` is at the headline K, with all attempts of tasks that have fewer.
+    `headline` is at the headline K, with all attempts of tasks that have fewer. Where tasks have no
+    more attempts than that, it rests on one choice a task: `overall` is the mean over all K up to
+    it, of which the smaller ones are judged on many subsets of every task.
     """
     bootstrap = Bootstrap(
         n_resamples=config.n_resamples, confidence=config.confidence, seed=config.seed
@@ -69,6 +71,10 @@ def compare_student(teacher: Side, student: Side, config: EvaluationConfig) -> d
     result = {
         "k": {str(size): _row(*table, bootstrap) for size, table in tables.items()},
         "headline": {"size": config.headline_size, **_row(*headline, bootstrap)},
+        "overall": _overall(
+            {size: table for size, table in tables.items() if size <= config.headline_size},
+            bootstrap,
+        ),
         "within_task_auc": auc,
         "likeness": _likeness(teacher, student, shown if shown.teacher else everything),
     }
@@ -94,29 +100,65 @@ def _judge(teacher: Side, student: Side, pair: _Pair) -> tuple[Outcomes, Outcome
     )
 
 
-def _row(teacher: Outcomes, student: Outcomes, bootstrap: Bootstrap) -> dict[str, Any]:
+class _Rates(NamedTuple):
+    """Success by selector: over the tasks, and over tasks drawn again."""
+
+    means: Mapping[str, float]
+    samples: Mapping[str, Doubles]
+    n_tasks: int
+
+
+def _rates(teacher: Outcomes, student: Outcomes, bootstrap: Bootstrap) -> _Rates | None:
+    """None where no task has so many attempts."""
     tasks, ours = teacher.by_task(teacher.success)
     same_tasks, theirs = student.by_task(student.success)
     assert tasks == same_tasks
+    if not tasks:
+        return None
     columns = {
         **dict(zip(teacher.selectors, ours.T, strict=True)),
         STUDENT: theirs[:, student.selectors.index(STUDENT)],
     }
-    if not tasks:
-        return {"n_tasks": 0}
     names = list(columns)
     values = np.stack([columns[name] for name in names], axis=1)
-    rates = dict(zip(names, values.mean(axis=0), strict=True))
-    samples = dict(zip(names, bootstrap.means(values).T, strict=True))
-    gaps = {name: _gap(rates, name) for name in (TEACHER, STUDENT)}
-    drawn = {name: _gap(samples, name) for name in (TEACHER, STUDENT)}
+    return _Rates(
+        means=dict(zip(names, map(float, values.mean(axis=0)), strict=True)),
+        samples=dict(zip(names, bootstrap.means(values).T, strict=True)),
+        n_tasks=len(tasks),
+    )
+
+
+def _row(teacher: Outcomes, student: Outcomes, bootstrap: Bootstrap) -> dict[str, Any]:
+    rates = _rates(teacher, student, bootstrap)
+    if rates is None:
+        return {"n_tasks": 0}
+    return {**rates.means, **_lost([rates], bootstrap), "n_tasks": rates.n_tasks}
+
+
+def _overall(
+    tables: Mapping[int, tuple[Outcomes, Outcomes]], bootstrap: Bootstrap
+) -> dict[str, Any]:
+    """The mean over several K; the same tasks are drawn again for each where all have as many."""
+    found = {size: _rates(*table, bootstrap) for size, table in tables.items()}
+    kept = {size: rates for size, rates in found.items() if rates is not None}
+    if not kept:
+        return {"sizes": [], "n_tasks": 0}
+    n_tasks = max(rates.n_tasks for rates in kept.values())
+    return {"sizes": list(kept), **_lost(list(kept.values()), bootstrap), "n_tasks": n_tasks}
+
+
+def _lost(parts: Sequence[_Rates], bootstrap: Bootstrap) -> dict[str, Any]:
+    """Mean gap closed by both over the parts, and what the student loses."""
+    sides = (TEACHER, STUDENT)
+    gaps = {name: np.mean([_gap(part.means, name) for part in parts]) for name in sides}
+    drawn = {
+        name: np.mean([_gap(part.samples, name) for part in parts], axis=0) for name in sides
+    }
     return {
-        **rates,
         "gap_closed": {name: float(gap) for name, gap in gaps.items()},
         "intervals": {name: list(bootstrap.interval(gap)) for name, gap in drawn.items()},
         "gap_lost": float(gaps[TEACHER] - gaps[STUDENT]),
         "gap_lost_interval": list(bootstrap.interval(drawn[TEACHER] - drawn[STUDENT])),
-        "n_tasks": len(tasks),
     }
 
 

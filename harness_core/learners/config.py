@@ -71,6 +71,8 @@ class TreesConfig(Section):
     l2: float = Field(ge=0)
     max_rows: int = Field(ge=1)
     """Rows that are learnt from; more are thinned out at random."""
+    n_members: int = Field(ge=1, le=64)
+    """Fits of every head on other draws, whose scores are averaged."""
 
 
 class TrainConfig(Section):

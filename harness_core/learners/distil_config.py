@@ -16,4 +16,5 @@ class DistilConfig(Section):
     hidden_sizes: tuple[int, ...] = Field(min_length=1)
     """Width of each hidden layer of the student."""
     max_gap_loss: float = Field(ge=0, le=1)
-    """Share of the gap closed that the student may lose and still become champion of its name."""
+    """Share of the gap closed, on the mean of the K up to the headline size, that the student may
+    lose and still become champion of its name."""

@@ -3,9 +3,12 @@
 On the logs we have, trees rank better than a network where features are few and telling, and the
 network where they are many; their log-odds added are better than either. One head scores complete
 attempts, by a classifier (log-odds that can be calibrated) and a ranker (lambdarank within the
-decision group); the other scores running ones. All is stored as text, nothing of it is executed.
+decision group); the other scores running ones. Each is fitted several times, on other draws of rows
+and columns, and the scores are averaged (Breiman, 1996): single boosted models of few hundred tasks
+differ by chance as much as learners differ. All is stored as text, nothing of it is executed.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,12 +22,8 @@ from harness_core.learners.config import TreesConfig
 from harness_core.learners.data import GroupPool, TrainingData, TransitionPool
 from harness_core.tables import publish_bytes
 
-_FILES: Final = {
-    "attempt": "trees_attempt.txt",
-    "rank": "trees_rank.txt",
-    "running": "trees_running.txt",
-}
-FILES: Final = tuple(_FILES.values())
+_HEADS: Final = ("attempt", "rank", "running")
+_MAX_MEMBERS: Final = 64
 
 _RANK_SHARE: Final = 1.0
 """Weight of the ranker's score beside the classifier's log-odds."""
@@ -38,22 +37,22 @@ _GRADES: Final = 31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeHeads:
-    """Fitted trees; a head that had nothing to learn from is None."""
+    """Fitted trees, some members a head; a head that had nothing to learn from has none."""
 
-    attempt: lightgbm.Booster | None = None
-    rank: lightgbm.Booster | None = None
-    running: lightgbm.Booster | None = None
+    attempt: tuple[lightgbm.Booster, ...] = ()
+    rank: tuple[lightgbm.Booster, ...] = ()
+    running: tuple[lightgbm.Booster, ...] = ()
 
     def score_attempts(self, x: Floats) -> Floats | None:
         """Log-odds of success and rank score together, [K], of [state | set-relative]."""
-        if self.attempt is None or self.rank is None:
+        if not self.attempt or not self.rank:
             return None
         score = _predict(self.attempt, x) + _RANK_SHARE * _predict(self.rank, x)
         return score.astype(np.float32)
 
     def score_running(self, state: Floats) -> Floats | None:
         """Log-odds [N] that an attempt that is still running will succeed, from its state."""
-        if self.running is None:
+        if not self.running:
             return None
         return _predict(self.running, state).astype(np.float32)
 
@@ -63,26 +62,27 @@ NO_TREES: Final = TreeHeads()
 
 def fit_trees(data: TrainingData, config: TreesConfig, *, seed: int) -> TreeHeads:
     """Fit both heads on the tasks of `data`."""
-    if not config.n_trees:
-        return TreeHeads()
-    attempt = rank = None
-    if data.attempts is not None:
-        attempt, rank = _fit_attempts(data.attempts, config, seed=seed)
+    members = [_fit_member(data, config, seed=seed + n) for n in range(config.n_members)]
     return TreeHeads(
-        attempt=attempt,
-        rank=rank,
-        running=_fit_running(data.transitions, config, seed=seed),
+        **{name: tuple(one[name] for one in members if name in one) for name in _HEADS}
     )
 
 
+def file_name(head: str, member: int) -> str:
+    """Where a member of a head is stored; the first has no number."""
+    return f"trees_{head}.txt" if not member else f"trees_{head}_{member}.txt"
+
+
 def save_trees(folder: Path, trees: TreeHeads) -> None:
-    """Write the heads there are, and remove what is left of others."""
-    for name, file in _FILES.items():
-        booster = getattr(trees, name)
-        if booster is None:
-            (folder / file).unlink(missing_ok=True)
-        else:
-            publish_bytes(folder / file, booster.model_to_string().encode())
+    """Write the members there are, and remove what is left of others."""
+    for head in _HEADS:
+        members = getattr(trees, head)
+        for member in range(_MAX_MEMBERS):
+            path = folder / file_name(head, member)
+            if member < len(members):
+                publish_bytes(path, members[member].model_to_string().encode())
+            else:
+                path.unlink(missing_ok=True)
 
 
 def load_trees(folder: Path, *, n_attempt: int, n_state: int) -> TreeHeads:
@@ -92,7 +92,29 @@ def load_trees(folder: Path, *, n_attempt: int, n_state: int) -> TreeHeads:
         ModelError: a file is too large, no model, or was fitted on rows of another width.
     """
     widths = {"attempt": n_attempt, "rank": n_attempt, "running": n_state}
-    return TreeHeads(**{name: _load(folder / _FILES[name], n) for name, n in widths.items()})
+    return TreeHeads(**{head: tuple(_members(folder, head, n)) for head, n in widths.items()})
+
+
+def _members(folder: Path, head: str, width: int) -> Iterator[lightgbm.Booster]:
+    for member in range(_MAX_MEMBERS):
+        booster = _load(folder / file_name(head, member), width)
+        if booster is None:
+            return
+        yield booster
+
+
+def _fit_member(
+    data: TrainingData, config: TreesConfig, *, seed: int
+) -> dict[str, lightgbm.Booster]:
+    """One member of each head that has something to learn from."""
+    if not config.n_trees:
+        return {}
+    attempt = rank = None
+    if data.attempts is not None:
+        attempt, rank = _fit_attempts(data.attempts, config, seed=seed)
+    running = _fit_running(data.transitions, config, seed=seed)
+    fitted = zip(_HEADS, (attempt, rank, running), strict=True)
+    return {name: booster for name, booster in fitted if booster is not None}
 
 
 def _load(path: Path, width: int) -> lightgbm.Booster | None:
@@ -192,9 +214,11 @@ def _train(
     return lightgbm.train(parameters, dataset, num_boost_round=config.n_trees)
 
 
-def _predict(booster: lightgbm.Booster, x: Floats) -> Floats:
+def _predict(members: Sequence[lightgbm.Booster], x: Floats) -> Floats:
+    """Mean raw score of the members, [N]."""
     # Bytes, not views: LightGBM refuses what is not contiguous.
     rows = np.ascontiguousarray(x, dtype=np.float32)
     if not len(rows):
         return np.zeros(0, dtype=np.float32)
-    return np.asarray(booster.predict(rows, raw_score=True, **_THREADS), dtype=np.float32)
+    scores = [booster.predict(rows, raw_score=True, **_THREADS) for booster in members]
+    return np.asarray(np.mean(scores, axis=0), dtype=np.float32)

@@ -48,6 +48,7 @@ from harness_core.tables import combine_digests, publish_bytes
 from harness_core.trajectories.vocabulary import Split
 
 KIND: Final = "distil"
+_SHOWN: Final = ("overall", "headline", "within_task_auc", "likeness")
 REPORT: Final = f"{REPORTS}/distil.json"
 
 _MOVED: Final = {
@@ -104,7 +105,7 @@ def run(params: Params, workspace: Workspace, *, register: bool) -> dict[str, An
         "teacher_weight": params.distil.teacher_weight,
         **_compare(params, workspace, ours),
     }
-    result["kept"] = _is_kept(result["headline"], params.distil)
+    result["kept"] = _is_kept(result["overall"], params.distil)
     content = orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     publish_bytes(workspace.path(REPORT), content)
     if not register:
@@ -113,7 +114,7 @@ def run(params: Params, workspace: Workspace, *, register: bool) -> dict[str, An
         kind=KIND,
         key=combine_digests([("student", student.digest), ("result", content.hex())])[:32],
         params=params.model_dump(mode="json"),
-        figures={name: result[name] for name in ("headline", "within_task_auc", "likeness")},
+        figures={name: result[name] for name in _SHOWN},
         note=as_words(result),
     )
     registered = register_student(
@@ -136,17 +137,25 @@ def student_features(teacher: FeatureConfig, distil: DistilConfig) -> FeatureCon
 
 def as_words(result: dict[str, Any]) -> str:
     """What people read first."""
-    headline = result["headline"]
-    if not headline["n_tasks"]:
+    overall = result["overall"]
+    if not overall["n_tasks"]:
         return "Distilled; no held-out task has attempts to choose from."
-    gaps = headline["gap_closed"]
-    if None in gaps.values():
+    if None in overall["gap_closed"].values():
         return "Distilled; on the held-out tasks there is no gap to close."
-    low, high = headline["gap_lost_interval"]
+    size, sizes = result["headline"]["size"], overall["sizes"]
+    first = f"Gap closed on {overall['n_tasks']} held-out tasks, mean of K = {_listed(sizes)}: "
+    return f"{first}{_gaps(overall)}. At K = {size} alone: {_gaps(result['headline'])}."
+
+
+def _listed(sizes: list[int]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def _gaps(row: dict[str, Any]) -> str:
+    gaps, (low, high) = row["gap_closed"], row["gap_lost_interval"]
     return (
-        f"Gap closed at K = {headline['size']} on {headline['n_tasks']} held-out tasks: teacher "
-        f"{gaps[TEACHER]:.3f}, student {gaps[STUDENT]:.3f}; lost {headline['gap_lost']:.3f} "
-        f"[{low:.3f}, {high:.3f}]."
+        f"teacher {gaps[TEACHER]:.3f}, student {gaps[STUDENT]:.3f}, lost {row['gap_lost']:.3f} "
+        f"[{low:.3f}, {high:.3f}]"
     )
 
 
@@ -220,7 +229,7 @@ def _side(workspace: Workspace, groups: list[DecisionGroup]) -> Side:
     return Side(load_cross_fit(*folders), groups)
 
 
-def _is_kept(headline: dict[str, Any], config: DistilConfig) -> bool:
+def _is_kept(overall: dict[str, Any], config: DistilConfig) -> bool:
     """Whether so little is lost that the student may stand in; not where nothing can be said."""
-    lost = headline.get("gap_lost")
+    lost = overall.get("gap_lost")
     return lost is not None and lost <= config.max_gap_loss

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.results import BENCHES, BenchmarkFailed, make_results, render
-from benchmarks.results_tables import selection_section
+from benchmarks.results_selection import selection_section
 from benchmarks.selection import packs as packs_module
 from benchmarks.selection.mixing import restricted
 from benchmarks.selection.pack import Pack

@@ -48,6 +48,9 @@ def test_what_is_lost_is_the_difference_of_the_gaps_closed(config):
     low, high = headline["gap_lost_interval"]
     assert low <= headline["gap_lost"] <= high
     assert headline["n_tasks"] == 4
+    # No task has eight attempts, so that the mean over K is that of two.
+    assert result["overall"]["sizes"] == [2]
+    assert result["overall"]["gap_lost"] == result["k"]["2"]["gap_lost"]
 
 
 def test_a_student_that_ranks_the_other_way_round_is_as_unlike_as_can_be(config):

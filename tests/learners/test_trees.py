@@ -9,9 +9,9 @@ from harness_core.learners.checkpoint import Critic, load_critic, save_critic
 from harness_core.learners.data import TrainingData, group_pool, transition_pool
 from harness_core.learners.networks import CriticNetwork
 from harness_core.learners.trees import (
-    FILES,
     NO_TREES,
     TreeHeads,
+    file_name,
     fit_trees,
     load_trees,
     save_trees,
@@ -36,7 +36,7 @@ def training(world, spec, config, set_relative) -> TrainingData:
 
 @pytest.fixture
 def trees(training, config) -> TreeHeads:
-    small = config.trees.model_copy(update={"n_trees": 20, "min_rows": 5})
+    small = config.trees.model_copy(update={"n_trees": 20, "min_rows": 5, "n_members": 2})
     return fit_trees(training, small, seed=0)
 
 
@@ -55,11 +55,25 @@ def test_trees_rank_attempts_that_succeed_above_others(training, trees) -> None:
 
 def test_equal_data_give_equal_trees(training, trees, config) -> None:
     again = fit_trees(
-        training, config.trees.model_copy(update={"n_trees": 20, "min_rows": 5}), seed=0
+        training,
+        config.trees.model_copy(update={"n_trees": 20, "min_rows": 5, "n_members": 2}),
+        seed=0,
     )
-    assert again.attempt is not None
-    assert trees.attempt is not None
-    assert again.attempt.model_to_string() == trees.attempt.model_to_string()
+    assert [one.model_to_string() for one in again.attempt] == [
+        one.model_to_string() for one in trees.attempt
+    ]
+
+
+def test_a_score_is_the_mean_of_members_that_differ(training, config) -> None:
+    small = config.trees.model_copy(update={"n_trees": 20, "min_rows": 5})
+    x, _ = rows_of(training)
+    alone = [
+        fit_trees(training, small.model_copy(update={"n_members": 1}), seed=seed) for seed in (3, 4)
+    ]
+    scores = np.stack([trees.score_attempts(x) for trees in alone])
+    assert not np.array_equal(scores[0], scores[1])
+    both = fit_trees(training, small.model_copy(update={"n_members": 2}), seed=3)
+    np.testing.assert_allclose(both.score_attempts(x), scores.mean(axis=0), rtol=1e-5, atol=1e-6)
 
 
 def test_no_rounds_are_no_trees(training, config) -> None:
@@ -72,7 +86,7 @@ def test_trees_survive_a_folder(training, trees, spec, tmp_path) -> None:
     found = load_trees(tmp_path, n_attempt=x.shape[1], n_state=spec.n_state)
     np.testing.assert_array_equal(found.score_attempts(x), trees.score_attempts(x))
     save_trees(tmp_path, NO_TREES)
-    assert not [name for name in FILES if (tmp_path / name).exists()]
+    assert not list(tmp_path.glob("trees_*"))
 
 
 def test_a_critic_adds_the_scores_of_its_trees(training, trees, spec, tmp_path) -> None:
@@ -95,8 +109,8 @@ def test_running_attempts_are_scored_by_value_where_there_are_no_trees(spec) -> 
 
 @pytest.mark.parametrize("content", ["", "no trees at all", "tree\nversion=v4\nnum_class=x"])
 def test_files_that_hold_no_trees_are_refused(content: str, tmp_path) -> None:
-    (tmp_path / FILES[0]).write_text(content)
-    with pytest.raises(ModelError, match=FILES[0]):
+    (tmp_path / file_name("attempt", 0)).write_text(content)
+    with pytest.raises(ModelError, match=file_name("attempt", 0)):
         load_trees(tmp_path, n_attempt=7, n_state=6)
 
 
