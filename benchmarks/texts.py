@@ -26,6 +26,7 @@ _INGEST: Final = IngestConfig(
     max_record_bytes=1 << 24,
     max_depth=64,
     max_generated_checks=1,
+    max_controller_share=1.0,
 )
 
 

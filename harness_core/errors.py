@@ -16,6 +16,7 @@ HarnessError                        1
 ├── ModelError                      1   a model folder cannot be used
 │   ├── FeatureSchemaMismatch       1   features of another shape than the model was trained on
 │   └── FingerprintMismatch         1   another encoder than the model was trained with
+├── DecisionLogError                1   a decision could not be logged
 └── RegistryError                   1   the model registry refused or is damaged
 """
 
@@ -106,6 +107,10 @@ class FingerprintMismatch(ModelError):
         )
         self.expected = expected
         self.found = found
+
+
+class DecisionLogError(HarnessError):
+    """An entry could not be written to the decision log, and was not acknowledged."""
 
 
 class RegistryError(HarnessError):

@@ -1,16 +1,21 @@
 """The controller at run time: filter, score, reweight by goal, select, or stand aside."""
 
-import uuid
+import asyncio
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from time import perf_counter
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from harness_core.controller.combination import combine, success_probability
-from harness_core.controller.decision import Decision, FilteredCandidate, Reason
-from harness_core.controller.guard import filter_dangerous, needing_review
+from harness_core.controller.abstention import ALPHAS, Feasibility
+from harness_core.controller.adaptive import expected_gain
+from harness_core.controller.assessment import Assessed, Assessor
+from harness_core.controller.compaction import plan_text
+from harness_core.controller.config import ControllerConfig
+from harness_core.controller.decision import Decision, FilteredCandidate
+from harness_core.controller.guard import screen
 from harness_core.controller.guidance import (
     GuidanceChoice,
     GuidanceChooser,
@@ -18,30 +23,27 @@ from harness_core.controller.guidance import (
     load_guidance,
 )
 from harness_core.controller.manifest import POLICY_FILE, ModelManifest, read_manifest
-from harness_core.controller.scoring import (
-    Critic,
-    action_values,
-    attempt_logits,
-    success_component,
-    with_success,
-)
+from harness_core.controller.request import SelectRequest
+from harness_core.controller.scoring import Critic
+from harness_core.controller.selection import Identity, Limits, Rules, decide, nobody
 from harness_core.controller.steering import Actor, SteeringPolicy, steer
-from harness_core.errors import FingerprintMismatch, ModelError, ParameterError
-from harness_core.features.batch import DecisionGroup, Floats
+from harness_core.controller.strangeness import KnownStates
+from harness_core.errors import FingerprintMismatch, ModelError
+from harness_core.features.batch import Floats
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.runtime import featurise_request, featurise_run
-from harness_core.features.set_relative import set_relative
+from harness_core.features.runtime import featurise_run
 from harness_core.learners.checkpoint import load_critic
 from harness_core.rewards.tool_policy import ALLOW_ALL, ToolPolicy, load_policy
 from harness_core.sandbox.protocol import Sandbox
-from harness_core.trajectories.schema import Action
-from harness_core.trajectories.vocabulary import ActionKind, Language
 
-_DEFAULT_KIND: Final = {Language.PYTHON: "code", Language.TOOLS: "tool_call"}
+Plan = Sequence[Mapping[str, Any] | str] | str
 
 
 class Controller:
-    """Decides between candidate actions with a trained model; needs no server and no network."""
+    """Decides between candidate actions with a trained model; needs no server and no network.
+
+    Any number of threads may ask one controller at once.
+    """
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class Controller:
         policy: ToolPolicy = ALLOW_ALL,
         guidance: GuidanceChooser | None = None,
         actor: Actor | None = None,
+        known_states: KnownStates | None = None,
+        version: str | None = None,
     ) -> None:
         if pipeline.schema.fingerprint != manifest.feature_fingerprint:
             raise FingerprintMismatch(
@@ -60,21 +64,33 @@ class Controller:
             )
         self.manifest = manifest
         # Made of the whole manifest with all its tasks: too long a way for every decision.
-        self._digest = manifest.digest
+        who = Identity(manifest.digest, version, manifest.feature_fingerprint, manifest.k_max)
+        limits = Limits.of(manifest.controller, manifest.abstention)
+        self._rules = Rules(manifest.controller, limits, guidance, who)
         self._critic = critic
         self._pipeline = pipeline
         self._sandbox = sandbox
         self._policy = policy
-        self._guidance = guidance
         self._actor = actor
+        self._assessor = Assessor(
+            manifest=manifest,
+            critic=critic,
+            pipeline=pipeline,
+            sandbox=sandbox,
+            policy=policy,
+            known_states=known_states,
+        )
 
     @classmethod
-    def load(cls, folder: Path, *, sandbox: Sandbox | None = None) -> Self:
+    def load(
+        cls, folder: Path, *, sandbox: Sandbox | None = None, version: str | None = None
+    ) -> Self:
         """Open a model folder.
 
         Args:
             folder: what training wrote or the registry fetched.
             sandbox: where programs are run for execution signals; without one they are unknown.
+            version: of the model in the registry, to be named in decisions.
 
         Raises:
             ModelError: the folder is incomplete, damaged or of another format.
@@ -92,7 +108,25 @@ class Controller:
             policy=load_policy(folder / POLICY_FILE) if has_policy else ALLOW_ALL,
             guidance=load_guidance(folder, pipeline.schema.state),
             actor=critic,
+            known_states=KnownStates.load(folder, width=len(pipeline.schema.state)),
+            version=version,
         )
+
+    def with_config(self, config: ControllerConfig) -> Self:
+        """The same model under other parameters: another risk, fallback or exploration.
+
+        Raises:
+            ModelError: it asks for abstention that the model was not calibrated for.
+        """
+        limits = Limits.of(config, self.manifest.abstention)
+        other = copy.copy(self)
+        other._rules = self._rules._replace(config=config, limits=limits)
+        return other
+
+    @property
+    def config(self) -> ControllerConfig:
+        """The parameters that decide; those of training unless `with_config` gave others."""
+        return self._rules.config
 
     def select(
         self,
@@ -114,26 +148,76 @@ class Controller:
         Raises:
             ParameterError: no candidate, or a goal names an unknown component.
         """
-        if not candidates:
-            raise ParameterError("candidates: expected at least one")
-        language = _language(state)
-        complete = [_complete(candidate, language) for candidate in candidates]
-        actions = [_action(item) for item in complete]
-        filtered = filter_dangerous(actions, language=language, policy=self._policy)
-        review = needing_review(actions, policy=self._policy)
-        kept = [i for i in range(len(complete)) if i not in {item.index for item in filtered}]
-        if not kept:
-            return self._nobody(len(complete), filtered, review)
-        group = featurise_request(
-            self._pipeline, dict(state), [complete[i] for i in kept], sandbox=self._sandbox
+        return self.select_many([SelectRequest(state, candidates, goal)], rng=rng)[0]
+
+    async def aselect(
+        self,
+        state: Mapping[str, Any],
+        candidates: Sequence[Mapping[str, Any]],
+        goal: Mapping[str, float] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> Decision:
+        """`select` in a worker thread, so that the event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.select, state, candidates, goal, rng=rng)
+
+    def select_many(
+        self, requests: Sequence[SelectRequest], *, rng: np.random.Generator | None = None
+    ) -> list[Decision]:
+        """Decide on several requests with one pass of features and encoders.
+
+        Each decision is that of `select` alone, up to rounding of the last digits.
+
+        Raises:
+            ParameterError: any request is malformed; then none is decided.
+        """
+        return [self._decide(item, rng) for item in self._assessor.assess(requests)]
+
+    def screen(
+        self, candidates: Sequence[Mapping[str, Any]], *, language: str
+    ) -> tuple[FilteredCandidate, ...]:
+        """The hard filter alone, under the model's tool policy (`guard.screen`)."""
+        return screen(candidates, language=language, policy=self._policy)
+
+    def abstention_table(self, alphas: Sequence[float] = ALPHAS) -> tuple[Feasibility, ...]:
+        """What each risk costs: accepted share, bound, and whether it can be promised at all.
+
+        Raises:
+            ModelError: the model was trained before that was calibrated.
+        """
+        if self.manifest.abstention is None:
+            raise ModelError("this model knows no risk curve; train it again")
+        return self.manifest.abstention.table(alphas, confidence=self.config.confidence)
+
+    def expected_gain(self, decision: Decision) -> float:
+        """Gain in probability of success that one more candidate should bring, in [0, 1]."""
+        known = [value for value in decision.success_probabilities if value is not None]
+        abstention = self.manifest.abstention
+        return expected_gain(
+            known,
+            best=decision.success_probability or 0.0,
+            prior=() if abstention is None else abstention.spread,
         )
-        relative = set_relative(group.signals)
-        logits = attempt_logits(self._critic, group, relative)
-        probability = success_probability(self.manifest.combination, logits)
-        components = self._components(group, relative, probability, language)
-        scores = self._scores(logits, group, relative, components, goal)
-        scored = _Scored(len(complete), kept, filtered, review, scores, probability, components)
-        return self._decide(scored, rng)
+
+    def wants_more(self, decision: Decision, *, price: float | None = None) -> bool:
+        """Whether one more candidate than those of a decision should be asked for.
+
+        Never beyond `k_max`, and not where its expected gain is below its price: `price`, in
+        probability of success, else `candidate_price` of the parameters.
+        """
+        if len(decision.scores) >= self.manifest.k_max:
+            return False
+        gain = self.expected_gain(decision)
+        return gain > 0 and gain >= (self.config.candidate_price if price is None else price)
+
+    def prefer_rewrite(self, state: Mapping[str, Any], plan: Plan, rewrite: Plan) -> bool:
+        """Whether a plan that somebody rewrote is better, as the critic sees it.
+
+        Only a strictly higher score counts, and never a rewrite that the hard filter takes out.
+        """
+        both = [{"kind": "message", "text": plan_text(item)} for item in (plan, rewrite)]
+        before, after = self.select(state, both).scores
+        return after is not None and (before is None or after > before)
 
     def guide(
         self, state: Mapping[str, Any], *, rng: np.random.Generator | None = None
@@ -150,15 +234,15 @@ class Controller:
         """
         history = state.get("history") or ()
         features: Floats | None = None
-        if self._guidance is not None and self._guidance.legal(history):
+        if self._rules.guidance is not None and self._rules.guidance.legal(history):
             features = featurise_run(self._pipeline, state, sandbox=self._sandbox).state
         return choose_guidance(
-            self._guidance,
+            self._rules.guidance,
             features,
             history,
-            exploration=self.manifest.controller.exploration,
+            exploration=self.config.exploration,
             rng=rng,
-            model_digest=self._digest,
+            model_digest=self._rules.who.model_digest,
             feature_fingerprint=self.manifest.feature_fingerprint,
         )
 
@@ -186,154 +270,28 @@ class Controller:
         if self._actor is None:
             raise ModelError("this model has no actor, so that there is nothing to steer by")
         run = featurise_run(self._pipeline, state, sandbox=self._sandbox)
-        return steer(
+        decision = steer(
             self.manifest,
             self._actor,
             run,
             legal,
             policy=policy,
+            exploration=self.config.exploration,
             rng=rng or np.random.default_rng(),
         )
-
-    def _components(
-        self, group: DecisionGroup, relative: Floats, probability: Floats, language: Language
-    ) -> list[dict[str, float]]:
-        """Expected weighted reward by component; success comes from the calibrated head."""
-        names = self.manifest.components
-        values = with_success(
-            action_values(self._critic, group, relative),
-            probability,
-            components=names,
-            weights=self.manifest.weights,
-            success=success_component(language),
-        )
-        return [dict(zip(names, map(float, row), strict=True)) for row in values]
-
-    def _scores(
-        self,
-        logits: Floats,
-        group: DecisionGroup,
-        relative: Floats,
-        components: Sequence[Mapping[str, float]],
-        goal: Mapping[str, float] | None,
-    ) -> Floats:
-        if goal is None:
-            return combine(self.manifest.combination, logits, group.signals, relative)
-        unknown = sorted(goal.keys() - self.manifest.weights.keys())
-        if unknown:
-            known = ", ".join(self.manifest.components)
-            raise ParameterError(f"goal: unknown component {unknown[0]}; there are {known}")
-        factors = {
-            name: goal.get(name, weight) / (weight or 1.0)
-            for name, weight in self.manifest.weights.items()
-        }
-        total = [sum(factors[name] * value for name, value in row.items()) for row in components]
-        return np.asarray(total, dtype=np.float32)
-
-    def _decide(self, scored: "_Scored", rng: np.random.Generator | None) -> Decision:
-        config = self.manifest.controller
-        best = int(np.argmax(scored.scores))
-        chosen: int | None = best
-        reason, fallback, propensity = Reason.BEST_SCORE, None, 1.0
-        if scored.probability[best] < config.min_success_probability:
-            reason, fallback = Reason.LOW_CONFIDENCE, config.fallback
-            chosen = 0 if config.fallback == "first" else None
-        elif len(scored.kept) == 1:
-            reason = Reason.ONLY_CANDIDATE
-        elif config.exploration > 0:
-            chosen, propensity = _explore(
-                best, len(scored.kept), config.exploration, rng or np.random.default_rng()
-            )
-            reason = Reason.BEST_SCORE if chosen == best else Reason.EXPLORATION
-        position = dict(zip(scored.kept, range(len(scored.kept)), strict=True))
-        indices = range(scored.n_candidates)
-        chosen_index = None if chosen is None else scored.kept[chosen]
-        return Decision(
-            decision_id=uuid.uuid4().hex,
-            chosen_index=chosen_index,
-            scores=tuple(
-                float(scored.scores[position[i]]) if i in position else None for i in indices
-            ),
-            component_scores=tuple(
-                scored.components[position[i]] if i in position else {} for i in indices
-            ),
-            success_probability=float(scored.probability[best]),
-            reason=reason,
-            fallback=fallback,
-            filtered=scored.filtered,
-            needs_review=scored.needs_review,
-            review=chosen_index in {item.index for item in scored.needs_review},
-            beyond_k_max=len(scored.kept) > self.manifest.k_max,
-            propensity=propensity,
-            model_digest=self._digest,
-            feature_fingerprint=self.manifest.feature_fingerprint,
+        return decision.model_copy(
+            update={
+                "model_version": self._rules.who.model_version,
+                "out_of_distribution": self._assessor.strangeness(state, run.state),
+            }
         )
 
-    def _nobody(
-        self,
-        n_candidates: int,
-        filtered: tuple[FilteredCandidate, ...],
-        needs_review: tuple[FilteredCandidate, ...],
-    ) -> Decision:
-        return Decision(
-            decision_id=uuid.uuid4().hex,
-            chosen_index=None,
-            scores=(None,) * n_candidates,
-            component_scores=({},) * n_candidates,
-            success_probability=None,
-            reason=Reason.ALL_FILTERED,
-            fallback=None,
-            filtered=filtered,
-            needs_review=needs_review,
-            propensity=1.0,
-            model_digest=self._digest,
-            feature_fingerprint=self.manifest.feature_fingerprint,
-        )
-
-
-class _Scored(NamedTuple):
-    """What is known of the candidates before one is chosen."""
-
-    n_candidates: int
-    kept: Sequence[int]
-    filtered: tuple[FilteredCandidate, ...]
-    needs_review: tuple[FilteredCandidate, ...]
-    scores: Floats
-    probability: Floats
-    components: Sequence[dict[str, float]]
-
-
-def _explore(
-    best: int, n_allowed: int, exploration: float, rng: np.random.Generator
-) -> tuple[int, float]:
-    """ε-greedy choice and its probability."""
-    probabilities: npt.NDArray[np.float64] = np.full(n_allowed, exploration / n_allowed)
-    probabilities[best] += 1.0 - exploration
-    chosen = int(rng.choice(n_allowed, p=probabilities))
-    return chosen, float(probabilities[chosen])
-
-
-def _language(state: Mapping[str, Any]) -> Language:
-    name = state.get("language", Language.TEXT.value)
-    try:
-        return Language(name)
-    except ValueError as error:
-        known = ", ".join(language.value for language in Language)
-        raise ParameterError(f"state.language: {name!r} is none of {known}") from error
-
-
-def _complete(candidate: Mapping[str, Any], language: Language) -> dict[str, Any]:
-    if not isinstance(candidate.get("text"), str):
-        raise ParameterError("candidates: each needs a `text` (a string)")
-    return {"kind": _DEFAULT_KIND.get(language, "message"), **candidate}
-
-
-def _action(candidate: Mapping[str, Any]) -> Action:
-    try:
-        kind = ActionKind(candidate["kind"])
-    except ValueError as error:
-        known = ", ".join(word.value for word in ActionKind)
-        raise ParameterError(
-            f"candidates: kind {candidate['kind']!r} is none of {known}"
-        ) from error
-    return Action(kind=kind, text=candidate["text"], arguments=candidate.get("arguments", {}))
+    def _decide(self, item: Assessed, rng: np.random.Generator | None) -> Decision:
+        started = perf_counter()
+        if item.scored is None:
+            who = self._rules.who
+            decision = nobody(item.request, item.filtered, item.needs_review, who=who)
+        else:
+            decision = decide(item.scored, self._rules, rng)
+        timings = {**item.timings_s, "decide": perf_counter() - started}
+        return decision.model_copy(update={"timings_s": timings})

@@ -1,12 +1,13 @@
 """What a model folder says about itself; read and verified before any weight is loaded."""
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from harness_core.controller.abstention import Abstention
 from harness_core.controller.combination import Combination
-from harness_core.controller.config import ControllerConfig
+from harness_core.controller.config import REQUIRED, ControllerConfig
 from harness_core.controller.stopping import Steering
 from harness_core.errors import ModelError
 from harness_core.records import Record
@@ -42,6 +43,9 @@ class ModelManifest(Record):
     """Digest of the model that this one was distilled from; None for one that learnt from logs."""
     steering: Steering | None = None
     """What was learnt about interventions; models made before there were any lack it."""
+    abstention: Abstention | None = None
+    """What picks were worth on tasks that their models never saw, for thresholds of the risk;
+    models made before there was one lack it."""
     files: dict[str, str]
     """Relative path → sha256 of every other file of the folder."""
 
@@ -49,8 +53,15 @@ class ModelManifest(Record):
     def digest(self) -> str:
         """Identity of the model: equal contents, equal digest."""
         # A model that was registered before there was a field keeps its digest.
-        added = {name for name in ("teacher", "steering") if getattr(self, name) is None}
-        content = self.model_dump_json(exclude=added)
+        late = ("teacher", "steering", "abstention")
+        controller = ControllerConfig.model_fields
+        exclude: dict[str, Any] = {name: True for name in late if getattr(self, name) is None}
+        exclude["controller"] = {
+            name
+            for name in controller.keys() - REQUIRED
+            if getattr(self.controller, name) == controller[name].default
+        }
+        content = self.model_dump_json(exclude=exclude)
         return combine_digests([("manifest", content)])
 
 

@@ -111,6 +111,7 @@ def steer(
     offered: Sequence[str] | None,
     *,
     policy: SteeringPolicy,
+    exploration: float,
     rng: np.random.Generator,
 ) -> Decision:
     """Decide on the next intervention of a run.
@@ -131,7 +132,7 @@ def steer(
             chances,
             acceptance=acceptance,
             success_probability=success,
-            exploration=manifest.controller.exploration,
+            exploration=exploration,
             rng=rng,
         )
         if policy == "forced_check":
@@ -142,6 +143,7 @@ def steer(
         scores=tuple(chances[kind] for kind in legal),
         component_scores=({},) * len(legal),
         success_probability=success,
+        risk=None if success is None else 1.0 - success,
         reason=Reason.NOTHING_LEGAL if choice is None else choice.reason,
         fallback=None,
         filtered=(),

@@ -7,6 +7,8 @@ it was first computed. Whoever copies the file can be read only as numbers.
 
 import hashlib
 import sqlite3
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -67,15 +69,19 @@ class EmbeddingCache:
 
 
 class CachedEncoder:
-    """Any encoder, asked only for texts that it never saw.
+    """Any encoder, asked only for texts that it never saw; many threads may use one.
 
-    `n_hits` and `n_misses` count distinct texts; without a file, the last ones are kept in memory.
+    `n_hits` and `n_misses` count distinct texts; without a file, those used last are kept in
+    memory.
     """
 
     def __init__(self, encoder: TextEncoder, cache: EmbeddingCache | None = None) -> None:
         self._encoder = encoder
         self._cache = cache
-        self._memory: dict[bytes, bytes] = {}
+        self._memory: OrderedDict[bytes, bytes] = OrderedDict()
+        self._in_memory = threading.Lock()
+        # Tokenizers are not made for several threads; and who waits may find its text encoded.
+        self._encoding = threading.Lock()
         self.fingerprint = encoder.fingerprint
         self.width = encoder.width
         self.n_hits = 0
@@ -86,13 +92,19 @@ class CachedEncoder:
         keys = [self._key(text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
         known = self._read(list(distinct))
-        missing = {key: text for key, text in distinct.items() if key not in known}
-        self.n_hits += len(known)
-        self.n_misses += len(missing)
-        for group in _groups(missing):
-            fresh = dict(self._encode(group))
-            self._write(fresh)
-            known.update(fresh)
+        if len(known) < len(distinct):
+            with self._encoding:
+                known.update(self._read([key for key in distinct if key not in known]))
+                missing = {key: text for key, text in distinct.items() if key not in known}
+                self.n_misses += len(missing)
+                for group in _groups(missing):
+                    fresh = dict(self._encode(group))
+                    self._write(fresh)
+                    known.update(fresh)
+        else:
+            missing = {}
+        with self._in_memory:
+            self.n_hits += len(distinct) - len(missing)
         vectors = np.zeros((len(texts), self.width), dtype=np.float32)
         for row, key in enumerate(keys):
             vectors[row] = np.frombuffer(known[key], dtype="<f2")
@@ -110,15 +122,20 @@ class CachedEncoder:
     def _read(self, keys: list[bytes]) -> dict[bytes, bytes]:
         if self._cache is not None:
             return self._cache.read(keys)
-        return {key: self._memory[key] for key in keys if key in self._memory}
+        with self._in_memory:
+            found = {key: self._memory[key] for key in keys if key in self._memory}
+            for key in found:
+                self._memory.move_to_end(key)
+        return found
 
     def _write(self, items: Mapping[bytes, bytes]) -> None:
         if self._cache is not None:
             self._cache.write(items.items())
             return
-        self._memory.update(items)
-        for _ in range(len(self._memory) - _MAX_IN_MEMORY):
-            del self._memory[next(iter(self._memory))]  # the oldest
+        with self._in_memory:
+            self._memory.update(items)
+            for _ in range(len(self._memory) - _MAX_IN_MEMORY):
+                self._memory.popitem(last=False)  # used longest ago
 
 
 def _groups(missing: Mapping[bytes, str]) -> Iterator[dict[bytes, str]]:

@@ -99,9 +99,14 @@ class Frame:
 
     def text_of(self, column: str, text: str) -> int:
         """Number of a text in its column, added if it is new."""
-        tail = text.strip()[-MAX_CHARS[column] :]
+        tail = tail_of(column, text)
         known = self.texts[column]
         return known.setdefault(tail, len(known)) if tail else NO_ROW
+
+
+def tail_of(column: str, text: str) -> str:
+    """The part of a text that is encoded."""
+    return text.strip()[-MAX_CHARS[column] :]
 
 
 def build_frame(

@@ -22,7 +22,15 @@ from harness_core.features.execution import (
     ProgramRunner,
     run_all,
 )
-from harness_core.features.frame import KINDS, NO_ROW, TEXT_COLUMNS, Frame, build_frame, programs_of
+from harness_core.features.frame import (
+    KINDS,
+    NO_ROW,
+    TEXT_COLUMNS,
+    Frame,
+    build_frame,
+    programs_of,
+    tail_of,
+)
 from harness_core.features.interim import InterimTables
 from harness_core.features.prior import ALL_DEVELOPMENT, AgentPriors, fit_priors, rate_of
 from harness_core.features.projection import Standardiser
@@ -122,6 +130,14 @@ class FeaturePipeline:
         config = self._stored.config
         signals = _execute(contents, runner, config)
         return self._vectors(build_frame(contents, signals), folds)
+
+    def task_vectors(self, texts: Sequence[str]) -> Floats:
+        """Task texts as the encoder sees them, before any projection, [N, W]; zero for no text."""
+        encoder = self._encoders.of(self._stored.choices["task"])
+        tails = [tail_of("task", text) for text in texts]
+        vectors = encoder.encode(tails)
+        vectors[[not tail for tail in tails]] = 0.0
+        return vectors
 
     def save(self, folder: Path) -> None:
         """Write to a folder: one JSON document and one safetensors file."""

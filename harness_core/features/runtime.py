@@ -5,13 +5,14 @@ goes through the fitted pipeline like any log.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 
 from harness_core.errors import ParameterError
-from harness_core.features.batch import DecisionGroup, Floats, GroupSignals
+from harness_core.features.batch import DecisionGroup, Floats, GroupSignals, Integers
 from harness_core.features.contents import (
     ActionContent,
     AgentKey,
@@ -36,6 +37,13 @@ _NOTHING_YET: Final = (StepContent(actions=(ActionContent(kind=ActionKind.MESSAG
 _Word = TypeVar("_Word", ActionKind, Language)
 
 
+class Request(NamedTuple):
+    """A state and its K candidates, as `featurise_request` takes them."""
+
+    state: Mapping[str, Any]
+    candidates: Sequence[Mapping[str, Any]]
+
+
 def featurise_request(
     pipeline: FeaturePipeline,
     state: Mapping[str, Any],
@@ -54,21 +62,44 @@ def featurise_request(
     Raises:
         ParameterError: a field is missing or no known word.
     """
-    task = _task(state)
-    history = tuple(_step(item, where="history") for item in state.get("history") or ())
-    contents = [
-        TrajectoryContent(
-            trajectory_id=f"candidate-{number}",
-            task=task,
-            agent=_agent(state, item),
-            steps=(*history, _step(item, where="candidates")),
-        )
-        for number, item in enumerate(candidates)
-    ]
+    return featurise_requests(pipeline, [Request(state, candidates)], sandbox=sandbox)[0]
+
+
+def featurise_requests(
+    pipeline: FeaturePipeline, requests: Sequence[Request], *, sandbox: Sandbox | None
+) -> list[DecisionGroup]:
+    """The decision groups of several requests: one pass, so that each text is encoded once.
+
+    Raises:
+        ParameterError: as `featurise_request`.
+    """
+    contents: list[TrajectoryContent] = []
+    tasks, lengths = [], []
+    for number, (state, candidates) in enumerate(requests):
+        task = _task(state)
+        tasks.append(task)
+        # Whose checks are run on a program is told by the task's id, which requests may share.
+        alone = replace(task, task_id=f"{number}/{task.task_id}")
+        history = tuple(_step(item, where="history") for item in state.get("history") or ())
+        lengths.append([len(history) + 1] * len(candidates))
+        contents += [
+            TrajectoryContent(
+                trajectory_id=f"request-{number}/candidate-{place}",
+                task=alone,
+                agent=_agent(state, item),
+                steps=(*history, _step(item, where="candidates")),
+            )
+            for place, item in enumerate(candidates)
+        ]
     # Nothing is kept between requests: whoever serves decides what may be written where.
     runner = None if sandbox is None else SandboxRunner(sandbox)
     arrays = pipeline.transform_contents(contents, {}, runner=runner)
-    return _group(arrays, task=task, lengths=[len(history) + 1] * len(contents))
+    return _groups(arrays, tasks=tasks, lengths=lengths)
+
+
+def task_text(state: Mapping[str, Any]) -> str:
+    """What stands for the task of a state: its description, else what it begins with."""
+    return str(state.get("description") or state.get("initial_state") or "")
 
 
 class RunFeatures(NamedTuple):
@@ -114,7 +145,7 @@ def featurise_run(
     arrays = pipeline.transform_contents(contents, {}, runner=runner)
     lengths = [len(content.steps) for content in contents]
     begun = np.array([len(steps) > 0 for steps in taken], dtype=np.bool_)
-    group = _group(arrays, task=task, lengths=lengths)
+    (group,) = _groups(arrays, tasks=[task], lengths=[lengths])
     return RunFeatures(
         # What the agent does first has no part in the state before it.
         state=arrays.state[-1] if present else arrays.state[-2],
@@ -123,15 +154,39 @@ def featurise_run(
     )
 
 
-def _group(arrays: FeatureArrays, *, task: TaskContent, lengths: Sequence[int]) -> DecisionGroup:
-    """Runs of these numbers of steps, at least one, as candidates."""
-    frame = arrays.frame
+def _groups(
+    arrays: FeatureArrays, *, tasks: Sequence[TaskContent], lengths: Sequence[Sequence[int]]
+) -> list[DecisionGroup]:
+    """One group a task; its runs of these numbers of steps, at least one, are the candidates."""
     # A run of n steps has n actions, one a step, and n + 1 states.
-    n_steps = np.asarray(lengths, dtype=np.int64)
+    n_steps = np.array([n for group in lengths for n in group], dtype=np.int64)
     after = np.cumsum(n_steps + 1) - 1
     last = np.cumsum(n_steps) - 1
+    bounds = np.cumsum([0, *map(len, lengths)])
+    return [
+        _group(
+            arrays,
+            task=task,
+            runs=slice(start, stop),
+            after=after[start:stop],
+            last=last[start:stop],
+            n_steps=n_steps[start:stop],
+        )
+        for task, start, stop in zip(tasks, bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def _group(
+    arrays: FeatureArrays,
+    *,
+    task: TaskContent,
+    runs: slice,
+    after: Integers,
+    last: Integers,
+    n_steps: Integers,
+) -> DecisionGroup:
     k = len(n_steps)
-    rows = [frame.actions[index] for index in last]
+    rows = [arrays.frame.actions[index] for index in last]
     return DecisionGroup(
         group_id=task.task_id,
         kind=GroupKind.ATTEMPT,
@@ -151,7 +206,7 @@ def _group(arrays: FeatureArrays, *, task: TaskContent, lengths: Sequence[int]) 
             generated_passed=pad_flags([row.submitted.generated_passed for row in rows]),
             outputs=pad_keys([row.submitted.outputs for row in rows]),
             made_outputs=pad_keys([row.submitted.made_outputs for row in rows]),
-            agent_prior=arrays.agent_prior,
+            agent_prior=arrays.agent_prior[runs],
         ),
         n_steps=n_steps,
         n_tokens=np.zeros(k, dtype=np.int64),

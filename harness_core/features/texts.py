@@ -5,6 +5,7 @@ programs that can be run are hashed unless the configuration says otherwise. The
 once, when the pipeline is fitted, and stored.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -43,15 +44,17 @@ class Encoders:
         self._cache = None if cache is None else EmbeddingCache(cache / FILE_NAME)
         self._given = configured
         self._open: dict[Choice, CachedEncoder] = {}
+        self._opening = threading.Lock()
 
     def of(self, choice: Choice) -> CachedEncoder:
         """The encoder of a choice."""
-        if choice not in self._open:
-            encoder: TextEncoder = HashedEncoder()
-            if choice == "configured":
-                encoder = self._given or open_encoder(self._config, self._tuned)
-            self._open[choice] = CachedEncoder(encoder, self._cache)
-        return self._open[choice]
+        with self._opening:
+            if choice not in self._open:
+                encoder: TextEncoder = HashedEncoder()
+                if choice == "configured":
+                    encoder = self._given or open_encoder(self._config, self._tuned)
+                self._open[choice] = CachedEncoder(encoder, self._cache)
+            return self._open[choice]
 
     def with_tuned(self, tuned: TunedWeights) -> "Encoders":
         """The same, with what fine-tuning changed."""

@@ -8,11 +8,13 @@ from harness_core.importers.base import Importer
 from harness_core.importers.classeval import ClassevalImporter
 from harness_core.importers.codet import CodetImporter
 from harness_core.importers.cruxeval import CruxevalImporter
+from harness_core.importers.decisions import DecisionsImporter
 from harness_core.importers.gsm8k_solutions import Gsm8kSolutionsImporter
 from harness_core.importers.intercode import IntercodeImporter
 from harness_core.importers.lats import LatsImporter
 from harness_core.importers.ldb import LdbImporter
 from harness_core.importers.mint import MintImporter
+from harness_core.importers.mlflow_traces import MlflowTracesImporter
 from harness_core.importers.native import NativeImporter
 from harness_core.importers.openai_chat import OpenaiChatImporter
 from harness_core.importers.reflexion import ReflexionImporter
@@ -34,6 +36,8 @@ _ALL: Final[tuple[Importer, ...]] = (
     Gsm8kSolutionsImporter(),
     TotImporter(),
     TauBenchImporter(),
+    DecisionsImporter(),
+    MlflowTracesImporter(),
 )
 
 IMPORTERS: Final[Mapping[str, Importer]] = {importer.name: importer for importer in _ALL}

@@ -18,3 +18,6 @@ class IngestConfig(Section):
     """Nesting of objects and arrays above which a record is quarantined unread."""
     max_generated_checks: int = Field(ge=0)
     """Model-written checks kept for a task, most frequent first."""
+    max_controller_share: float = Field(ge=0, le=1)
+    """Largest share of trajectories that the controller's own decisions made: it must not learn
+    from itself alone. What is too much is left out, by digest."""

@@ -26,6 +26,7 @@ _GENERIC: Final = re.compile(
 )
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS: Final = 64
+_N_TRIES: Final = 5
 
 
 class Workspace(Protocol):
@@ -50,15 +51,27 @@ def land(
     if not source_path.exists():
         raise NoDataError(f"{source_path} does not exist")
     source_path = source_path.resolve()
+    source_name = source_name_of(source_path) if name is None else _checked(name)
+    target = workspace.path(f"{RAW}/{source_name}")
+    for _ in range(_N_TRIES - 1):
+        try:
+            _copy_all(source_path, format_name, target)
+        except FileNotFoundError:
+            # A log that is being written to was rotated between listing and copying.
+            continue
+        return source_name
+    _copy_all(source_path, format_name, target)
+    return source_name
+
+
+def _copy_all(source_path: Path, format_name: str, target: Path) -> None:
     folder = source_path if source_path.is_dir() else source_path.parent
     paths = _logs_of(source_path)
     importer = sniffed(folder, paths) if format_name == AUTO else importer_named(format_name)
     chosen = [path for path in paths if importer.reads(path)]
     if not chosen:
         raise NoDataError(f"{source_path} holds no file that format '{importer.name}' reads")
-    source_name = source_name_of(source_path) if name is None else _checked(name)
-    _publish(folder, chosen, importer, workspace.path(f"{RAW}/{source_name}"))
-    return source_name
+    _publish(folder, chosen, importer, target)
 
 
 def source_name_of(path: Path) -> str:

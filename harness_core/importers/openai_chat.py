@@ -245,8 +245,7 @@ def _task(call: _Call, conversation: Conversation) -> TaskRef:
     if isinstance(given, str | int) and not isinstance(given, bool) and str(given):
         task_id = canonical_task_id(str(given))
     else:
-        digest = hashlib.sha256(conversation.description.encode()).hexdigest()
-        task_id = f"chat/{digest[:_ID_CHARS]}"
+        task_id = chat_task_id(conversation.description)
     family = call.labels.get("family")
     return TaskRef(
         task_id=task_id,
@@ -254,6 +253,12 @@ def _task(call: _Call, conversation: Conversation) -> TaskRef:
         description=conversation.description,
         initial_state=conversation.system,
     )
+
+
+def chat_task_id(description: str) -> str:
+    """Name of a task that has none: the same first message, the same task."""
+    digest = hashlib.sha256(description.encode()).hexdigest()
+    return f"chat/{digest[:_ID_CHARS]}"
 
 
 def _outcome(labels: JsonObject) -> Outcome:

@@ -23,11 +23,16 @@ with warnings.catch_warnings():
         Metric,
         Param,
         RunTag,
+        Span,
+        TraceInfo,
+        TraceLocation,
+        TraceState,
     )
     from mlflow.exceptions import MlflowException
     from mlflow.models import Model, ModelSignature
     from mlflow.store.db import utils as store_schema
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from mlflow.tracing.client import TracingClient
     from mlflow.types.schema import ColSpec, Schema
 
 __all__ = [
@@ -45,7 +50,12 @@ __all__ = [
     "Param",
     "RunTag",
     "Schema",
+    "Span",
     "SqlAlchemyStore",
+    "TraceInfo",
+    "TraceLocation",
+    "TraceState",
+    "TracingClient",
     "pyfunc",
     "store_schema",
 ]

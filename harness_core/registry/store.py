@@ -47,6 +47,18 @@ class AliasTarget(NamedTuple):
     tags: dict[str, str]
 
 
+class StoredVersion(NamedTuple):
+    """A registered version as the database has it."""
+
+    name: str
+    version: int
+    run_id: str
+    artifact_uri: str
+    """Where its run keeps its files; empty without a run."""
+    aliases: tuple[str, ...]
+    tags: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class MlflowStore:
     """The folder `mlruns`."""
@@ -92,6 +104,47 @@ class MlflowStore:
                 (model_name, found[0]),
             ).fetchall()
             return AliasTarget(version=int(found[0]), tags=dict(tags))
+
+    def versions_of(self, model_digest: str) -> list[StoredVersion]:
+        """The registered versions that hold a model, the newest first, read without MLflow.
+
+        Raises:
+            RegistryError: the database cannot be read.
+        """
+        with self._read_only() as connection:
+            found = connection.execute(
+                "SELECT v.name, v.version, v.run_id, r.artifact_uri FROM model_version_tags t "
+                "JOIN model_versions v ON v.name = t.name AND v.version = t.version "
+                "LEFT JOIN runs r ON r.run_uuid = v.run_id "
+                "WHERE t.key = 'model_digest' AND t.value = ? ORDER BY v.version DESC",
+                (model_digest,),
+            ).fetchall()
+            return [
+                StoredVersion(
+                    name=name,
+                    version=int(version),
+                    run_id=run_id or "",
+                    artifact_uri=artifact_uri or "",
+                    aliases=tuple(
+                        sorted(
+                            alias
+                            for (alias,) in connection.execute(
+                                "SELECT alias FROM registered_model_aliases "
+                                "WHERE name = ? AND version = ?",
+                                (name, version),
+                            )
+                        )
+                    ),
+                    tags=dict(
+                        connection.execute(
+                            "SELECT key, value FROM model_version_tags "
+                            "WHERE name = ? AND version = ?",
+                            (name, version),
+                        ).fetchall()
+                    ),
+                )
+                for name, version, run_id, artifact_uri in found
+            ]
 
     def experiment_of(self, run_id: str) -> str:
         """Id of the experiment that a run belongs to.

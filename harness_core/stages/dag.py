@@ -92,7 +92,10 @@ STAGES: Final[Mapping[str, StageSpec]] = {
         metrics=(report_path("features"),),
     ),
     "train": StageSpec(
-        deps=(STEPS, TRANSITIONS, CANDIDATES, FEATURES, POLICY, GUIDANCE, report_path("audit")),
+        deps=(
+            *(*_INTERIM, TRANSITIONS, CANDIDATES, FEATURES, POLICY, GUIDANCE),
+            report_path("audit"),
+        ),
         outs=(CANDIDATE_MODEL, FOLD_MODELS),
         params=("train", "rewards", "controller"),
         metrics=(report_path("train"),),

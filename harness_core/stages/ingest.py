@@ -21,6 +21,7 @@ from harness_core.importers.base import (
     is_log,
 )
 from harness_core.importers.config import IngestConfig
+from harness_core.importers.decision_marks import is_own, within_share
 from harness_core.importers.rejects import Reject
 from harness_core.importers.sniff import importer_named, sniffed
 from harness_core.importers.tasks import TaskBook
@@ -91,7 +92,8 @@ def run(ingest: IngestConfig, workspace: Workspace) -> StageReport:
     """Read every landed source and write the three interim tables and the quarantine.
 
     Raises:
-        NoDataError: no source has landed, or nothing in them is a trajectory.
+        NoDataError: no source has landed, nothing in them is a trajectory, or all are the
+            controller's own and may not be.
         ImportFormatError: a source has more rejects than `max_reject_rate`.
     """
     sources = [
@@ -99,26 +101,44 @@ def run(ingest: IngestConfig, workspace: Workspace) -> StageReport:
     ]
     _write_quarantine(workspace.path(QUARANTINE), sources)
     _refuse(sources, ingest, workspace)
-    trajectories = [item for source in sources for item in source.trajectories.values()]
-    if not trajectories:
+    told = [item for source in sources for item in source.trajectories.values()]
+    if not told:
         raise NoDataError(f"no trajectory in {', '.join(source.name for source in sources)}")
+    trajectories = within_share(told, ingest.max_controller_share)
+    if not trajectories:
+        raise NoDataError(
+            f"all {len(told)} trajectories are the controller's own decisions, and "
+            f"ingest.max_controller_share is {ingest.max_controller_share}; land logs of others "
+            "too, or raise it to 1"
+        )
     write_trajectories(
         trajectories,
         trajectories_path=workspace.path(TRAJECTORIES),
         steps_path=workspace.path(STEPS),
     )
-    write_tasks(workspace.path(TASKS), (task for source in sources for task in source.tasks))
+    untried = _tasks_of(told) - _tasks_of(trajectories)
+    tasks = [task for source in sources for task in source.tasks]
+    write_tasks(
+        workspace.path(TASKS),
+        [task for task in tasks if (task.source, task.task_id) not in untried],
+    )
     figures = {source.name: source.figures() for source in sources}
     return StageReport(
         stage="ingest",
         figures={
             "n_trajectories": len(trajectories),
             "n_steps": sum(len(item.steps) for item in trajectories),
-            "n_tasks": sum(counts["n_tasks"] for counts in figures.values()),
+            "n_tasks": len(tasks) - len(untried),
             "n_rejected": sum(counts["n_rejected"] for counts in figures.values()),
+            "n_of_the_controller": sum(map(is_own, trajectories)),
+            "n_of_the_controller_left_out": len(told) - len(trajectories),
             "sources": figures,
         },
     )
+
+
+def _tasks_of(trajectories: list[Trajectory]) -> set[tuple[str, str]]:
+    return {(item.provenance.source, item.task.task_id) for item in trajectories}
 
 
 def _folders(raw: Path, *, wanted: tuple[str, ...]) -> list[Path]:

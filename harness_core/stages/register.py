@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STORE: Final = "mlruns"
 """Folder of MLflow's database and artifacts, below the working folder."""
 
-_VERSIONS: Final = ".harness/models"
+VERSIONS: Final = ".harness/models"
 _UI: Final = "http://127.0.0.1:5000"
 
 
@@ -201,7 +201,7 @@ def fetch_version(name: str, workspace: Workspace) -> Path:
             f"--model {name}: there is no such folder, version or alias (aliases exist once a "
             "model has been registered, `champion` once one has been promoted)"
         )
-    target = workspace.path(f"{_VERSIONS}/{version}")
+    target = workspace.path(f"{VERSIONS}/{version}")
     if champions.held_digest(target) != versions.describe(version).tags.get(MODEL_DIGEST):
         versions.fetch(version, target)
     return target

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from harness_core.controller.abstention import Abstention, figures_of, fit_abstention
 from harness_core.controller.combination import Combination
 from harness_core.controller.config import ControllerConfig
 from harness_core.controller.manifest import (
@@ -26,6 +27,7 @@ from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.evaluation.crossfit import CrossFit as JudgedCrossFit
 from harness_core.evaluation.out_of_fold import OutOfFold, network_spec
 from harness_core.evaluation.over_optimisation import OverOptimisation, over_optimisation
+from harness_core.evaluation.task_picks import GROUP_SIZE, task_picks
 from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.features.load import load_groups, load_transitions
 from harness_core.features.set_relative import set_relative
@@ -51,6 +53,8 @@ from harness_core.stages.dag import (
 )
 from harness_core.stages.report import StageReport
 from harness_core.stages.train_guidance import learn_guidance
+from harness_core.stages.train_known_states import figures_of as known_figures
+from harness_core.stages.train_known_states import learn_known_states
 from harness_core.tables import combine_digests, publish_bytes, read_table, tree_digest
 from harness_core.trajectories.vocabulary import GroupKind, Split
 from harness_core.transitions.table import TRANSITIONS as TRANSITIONS_SCHEMA
@@ -89,18 +93,21 @@ def run(
     arrays = development(every)
     spec = network_spec(groups, train, rewards.weights.model_dump())
     checkpoints = _checkpoint_folder(train, rewards, workspace, lessons)
+    sources = _sources(workspace, every)[every.split != Split.TEST]
     fits = cross_fit(
         groups,
         arrays,
         spec,
         train,
         set_relative=set_relative,
-        sources=None if train.replay is None else _sources(workspace)[every.split != Split.TEST],
+        sources=None if train.replay is None else sources,
         retarget=None if lessons is None else lessons.targets,
         checkpoints=checkpoints,
     )
     scored = OutOfFold(judged, fits.folds, train)
     chart = _over_optimisation(scored.judged(), judged, train)
+    abstention = _abstention(scored.judged(), judged, train)
+    known_states = learn_known_states(workspace, arrays, sources, seed=train.seed)
     acceptance = _acceptance(scored, judged, train)
     guidance = learn_guidance(workspace, schema.state, n_folds=len(fits.folds), seed=train.seed)
     with _published(workspace.path(FOLD_MODELS)) as folder:
@@ -113,6 +120,8 @@ def run(
         shutil.copytree(workspace.path(FEATURES) / PIPELINE, folder / PIPELINE)
         shutil.copyfile(policy, folder / POLICY_FILE)
         guidance.save(folder, fold=None)
+        if known_states is not None:
+            known_states.save(folder)
         combination = scored.combination(None)
         manifest = ModelManifest(
             learner=train.learner,
@@ -126,12 +135,17 @@ def run(
             development_tasks=tuple(sorted({group.task_id for group in groups})),
             teacher=None if lessons is None else lessons.teacher,
             steering=Steering(actor=train.actor, acceptance=acceptance),
+            abstention=abstention,
             files=file_digests(folder),
         )
         write_manifest(folder, manifest)
     shutil.rmtree(checkpoints, ignore_errors=True)
     figures = _figures(groups, arrays, fits, combination, train)
     figures["over_optimisation"] = chart.figures()
+    figures["abstention"] = figures_of(
+        abstention, max_risk=controller.max_risk, confidence=controller.confidence
+    )
+    figures["known_states"] = known_figures(known_states)
     if guided := guidance.figures():
         figures["guidance"] = guided
     return StageReport(stage="train", figures=figures)
@@ -150,6 +164,14 @@ def _over_optimisation(
         n_subsets=_N_SUBSETS,
         bootstrap=Bootstrap(n_resamples=_N_RESAMPLES, confidence=_CONFIDENCE, seed=train.seed),
     )
+
+
+def _abstention(
+    judged: JudgedCrossFit, groups: Sequence[DecisionGroup], train: TrainConfig
+) -> Abstention:
+    """What picks are worth by how sure the model is of them, on tasks that it never saw."""
+    picks = task_picks(judged, groups, group_size=GROUP_SIZE, seed=train.seed)
+    return fit_abstention(picks, group_size=GROUP_SIZE)
 
 
 def _acceptance(
@@ -172,8 +194,10 @@ def development(arrays: TransitionArrays) -> TransitionArrays:
     return TransitionArrays(**fields)
 
 
-def _sources(workspace: Workspace) -> npt.NDArray[np.str_]:
-    """Source of every transition, in their order."""
+def _sources(workspace: Workspace, arrays: TransitionArrays) -> npt.NDArray[np.str_]:
+    """Source of every transition, in their order; empty ones for arrays without a table."""
+    if not workspace.path(TRANSITIONS).exists():
+        return np.full(len(arrays.discount), "", dtype=np.str_)
     table = read_table(workspace.path(TRANSITIONS), TRANSITIONS_SCHEMA, columns=("source",))
     return np.array(table.column("source").to_pylist(), dtype=np.str_)
 

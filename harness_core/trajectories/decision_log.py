@@ -4,10 +4,11 @@ The controller's own answer (`controller.decision.Decision`) stands inside as JS
 module lies below it. Outcomes and reviews name the decision by its id and may come much later.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from harness_core.records import Record
 from harness_core.trajectories.schema import FiniteFloat, JsonObject, Usage
@@ -78,3 +79,54 @@ class LoggedReview(Record):
 
 
 LogEntry = LoggedDecision | LoggedOutcome | LoggedReview
+
+OUTCOME_SOURCES: Final = ("tests", "merge", "user")
+"""Whom to believe first where several sources speak of one decision; all others come after."""
+
+_READER: Final[TypeAdapter[LogEntry]] = TypeAdapter(
+    Annotated[LogEntry, Field(discriminator="record")]
+)
+
+
+def parse_entry(line: bytes) -> LogEntry:
+    """The entry of one line, which holds JSON of bounded size and depth.
+
+    Raises:
+        pydantic.ValidationError: it is no such entry.
+    """
+    return _READER.validate_json(line)
+
+
+def entry_key(entry: LogEntry) -> tuple[str, str]:
+    """What names an entry: two entries with one key are the same entry told twice."""
+    if isinstance(entry, LoggedDecision):
+        return entry.record, entry.decision_id
+    if isinstance(entry, LoggedOutcome):
+        return entry.record, entry.outcome_id
+    return entry.record, entry.review_id
+
+
+def settled(outcomes: Iterable[LoggedOutcome]) -> LoggedOutcome | None:
+    """The one outcome that counts of those of one decision; None of none.
+
+    Sources in the order of `OUTCOME_SOURCES` come first, then the latest report. Score and success
+    are settled each for itself, so that a rating doesn't erase what the tests said, nor the other
+    way round.
+    """
+    latest_first = sorted(outcomes, key=lambda item: (item.reported_at, item.outcome_id))[::-1]
+    ordered = sorted(latest_first, key=lambda item: _rank(item.source))
+    if not ordered:
+        return None
+    scores = [item.score for item in ordered if item.score is not None]
+    successes = [item.success for item in ordered if item.success is not None]
+    return ordered[0].model_copy(
+        update={
+            "score": scores[0] if scores else None,
+            "success": successes[0] if successes else None,
+        }
+    )
+
+
+def _rank(source: str) -> int:
+    known = source in OUTCOME_SOURCES
+    return OUTCOME_SOURCES.index(source) if known else len(OUTCOME_SOURCES)

@@ -92,7 +92,7 @@ def encoded(params, tmp_path_factory, tiny_folder) -> Material:
     )
     features.run(plain, params.sandbox, workspace)
     settings = {"max_updates": 6, "check_every": 3, "hidden_sizes": (8,), "accelerator": "cpu"}
-    trees = params.train.trees.model_copy(update={"n_trees": 3})
+    trees = params.train.trees.model_copy(update={"n_trees": 3, "n_members": 1})
     train = params.train.model_copy(update={**settings, "trees": trees})
     pack = Pack(
         name="text",

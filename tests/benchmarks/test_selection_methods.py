@@ -135,7 +135,7 @@ def make_pack(params: Params, *, flipped_fold: int | None = None) -> Pack:
         "check_every": 25,
         "group_sizes": (2, 4),
         "batch_size": 64,
-        "trees": params.train.trees.model_copy(update={"n_trees": 20}),
+        "trees": params.train.trees.model_copy(update={"n_trees": 20, "n_members": 1}),
     }
     return Pack(
         name="made",

@@ -1,7 +1,9 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from harness_core.controller.abstention import Abstention
 from harness_core.controller.combination import CRITIC_ALONE
 from harness_core.controller.config import ControllerConfig
 from harness_core.controller.manifest import (
@@ -66,3 +68,33 @@ def test_an_unknown_format_is_refused_by_name(folder: Path):
     path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
     with pytest.raises(ModelError, match="format_version"):
         read_manifest(folder)
+
+
+def test_a_model_from_before_abstention_still_loads_and_keeps_its_digest():
+    """The digest of this manifest, as it was registered before there were the later fields."""
+    content = {
+        "format_version": 1,
+        "learner": "iql",
+        "components": ["all_tests"],
+        "weights": {"all_tests": 10.0},
+        "feature_fingerprint": "f" * 64,
+        "encoders": {"task": "hashed"},
+        "combination": {"weights": {"critic": 1.0}, "slope": 1.0, "intercept": 0.0},
+        "controller": {"min_success_probability": 0.0, "fallback": "first", "exploration": 0.0},
+        "k_max": 8,
+        "development_tasks": ["a", "b"],
+        "files": {"x": "0" * 64},
+    }
+    old = ModelManifest.model_validate_json(json.dumps(content))
+    assert old.digest == "dcc50ead06c484c5316355b2a7f2281bb75b256a26555e9517e7b158c9fb800b"
+    assert old.controller.abstention == "none"
+    assert old.controller.max_strangeness == 1.0
+    for update in (
+        {"controller": old.controller.model_copy(update={"max_risk": 0.2})},
+        {
+            "abstention": Abstention(
+                n_tasks=0, group_size=8, n_looks=8, points=(), mean_value=None, spread=()
+            )
+        },
+    ):
+        assert old.model_copy(update=update).digest != old.digest

@@ -18,7 +18,7 @@ import pytest
 OFFLINE = Path(__file__).parent / "offline"
 SMALL = (
     *("sample.n_runs=4", "sample.n_candidates=3", "train.max_updates=150"),
-    "train.trees.n_trees=60",
+    *("train.trees.n_trees=60", "train.trees.n_members=1"),
 )
 """Enough for every stage to have something to do, little enough for two cores."""
 

@@ -19,6 +19,7 @@ CONFIG = IngestConfig(
     max_record_bytes=1 << 24,
     max_depth=64,
     max_generated_checks=100,
+    max_controller_share=0.5,
 )
 
 

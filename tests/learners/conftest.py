@@ -44,7 +44,7 @@ def config(params) -> TrainConfig:
             "max_updates": 60,
             "check_every": 20,
             "learning_rate": 0.01,
-            "trees": params.train.trees.model_copy(update={"n_trees": 10}),
+            "trees": params.train.trees.model_copy(update={"n_trees": 10, "n_members": 1}),
         }
     )
 

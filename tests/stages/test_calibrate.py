@@ -43,7 +43,7 @@ def small(params):
                     "n_groups": 4,
                     "group_sizes": (2,),
                     "max_updates": 20,
-                    "trees": params.train.trees.model_copy(update={"n_trees": 3}),
+                    "trees": params.train.trees.model_copy(update={"n_trees": 3, "n_members": 1}),
                     "check_every": 10,
                 }
             ),

@@ -33,7 +33,7 @@ def small(params: Params) -> Params:
         "group_sizes": (2,),
         "max_updates": 4,
         "check_every": 2,
-        "trees": params.train.trees.model_copy(update={"n_trees": 3}),
+        "trees": params.train.trees.model_copy(update={"n_trees": 3, "n_members": 1}),
     }
     judged = {"group_sizes": (2,), "headline_size": 2, "n_resamples": 50}
     return params.model_copy(

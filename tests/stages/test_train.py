@@ -37,7 +37,7 @@ def config(params):
             "group_sizes": (2,),
             "max_updates": 20,
             "check_every": 10,
-            "trees": params.train.trees.model_copy(update={"n_trees": 5}),
+            "trees": params.train.trees.model_copy(update={"n_trees": 5, "n_members": 1}),
         }
     )
 

@@ -24,6 +24,7 @@ def outcome_of(name: str) -> dict[str, Any]:
         max_record_bytes=1 << 20,
         max_depth=64,
         max_generated_checks=10,
+        max_controller_share=0.5,
     )
     context = ImportContext(source=f"golden-{name}", config=config)
     items = list(IMPORTERS[name].read(GOLDEN / name / "logs", context))

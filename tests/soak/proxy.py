@@ -1,0 +1,139 @@
+"""The proxy under load for minutes: a stub upstream, K candidates, clients that leave, new models.
+
+python -m tests.soak.proxy [--minutes 10] [--rate 50] [--model FOLDER]
+
+Half of the requests are scored in shadow, half are ranked; one in fifty is given up by its client.
+Without `--model` one is trained on sample logs first. Prints one line of JSON. Exit code 1 if a
+request failed, a decision is missing from the log or there twice, or memory grew.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from benchmarks.proxy import BODY, Memory
+from benchmarks.proxy_processes import our_proxy, stub
+from benchmarks.sample_models import VARIANTS, train_models
+from harness_core.serving.decision_log import read_log
+from harness_core.simulation.problems import load_problems
+from harness_core.simulation.runs import problem_pool
+
+K: Final = 4
+CANDIDATE_S: Final = 0.02
+LEAVES_EVERY: Final = 50
+MAX_SLOPE_MB_PER_MIN: Final = 0.1
+"""1 MB in 10 minutes."""
+MAX_SOCKETS: Final = 32
+"""Idle connections to the upstream are kept for a while."""
+SWAP_EVERY_S: Final = 30.0
+_DRAIN_S: Final = 3.0
+
+
+def main() -> int:
+    """Run it, say what was found, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
+    parser.add_argument("--model", type=Path, help="a model folder")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        given = (
+            options.model or train_models(scratch / "trained", {"shipped": VARIANTS["shipped"]})[0]
+        )
+        # A copy, since a model that is written anew is picked up as a new one.
+        model = scratch / "model"
+        shutil.copytree(given, model)
+        texts = problem_pool(load_problems()[0], seed=0).programs
+        upstream = stack.enter_context(stub(scratch, texts, seconds=CANDIDATE_S))
+        url, process = stack.enter_context(
+            our_proxy(upstream, model, scratch, scratch / "workdir", k=K)
+        )
+        memory = Memory(process)
+        before = n_sockets(process.pid)
+        seen = asyncio.run(
+            load(url, model, memory, rate=options.rate, seconds=60 * options.minutes)
+        )
+        time.sleep(_DRAIN_S)
+        left = n_sockets(process.pid) - before
+        process.terminate()
+        process.wait(timeout=20)
+        logged = Counter(entry.decision_id for entry in read_log(scratch / "decisions"))
+    answered: set[str] = seen.pop("decision_ids")
+    figures = {
+        **seen,
+        "rss_slope_mb_per_min": memory.slope(),
+        "sockets_left": left,
+        "exit_code": process.returncode,
+        "not_logged": len(answered - logged.keys()),
+        "logged_twice": sum(n > 1 for n in logged.values()),
+    }
+    sys.stdout.write(json.dumps(figures) + "\n")
+    slope = figures["rss_slope_mb_per_min"]
+    is_flat = options.minutes < 5 or slope is None or slope <= MAX_SLOPE_MB_PER_MIN
+    clean = ("errors", "not_logged", "logged_twice", "exit_code")
+    return 0 if is_flat and left <= MAX_SOCKETS and not any(figures[name] for name in clean) else 1
+
+
+async def load(
+    url: str, model: Path, memory: Memory, *, rate: float, seconds: float
+) -> dict[str, Any]:
+    """Send requests at a steady rate; the model is written anew from time to time."""
+    seen: dict[str, Any] = {"requests": 0, "errors": 0, "left": 0, "swaps": 0, "reasons": Counter()}
+    seen["decision_ids"] = set()
+    began = swapped = noted = time.perf_counter()
+    async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            group.create_task(one(client, url, number, seen))
+            now = time.perf_counter()
+            if now - noted > 1:
+                noted = now
+                memory.note()
+            if now - swapped > SWAP_EVERY_S:
+                swapped = now
+                os.utime(model / "manifest.json")
+                seen["swaps"] += 1
+    return seen
+
+
+async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, Any]) -> None:
+    """One request, or one that is given up."""
+    seen["requests"] += 1
+    headers = {"x-harness-mode": "rerank" if number % 2 else "shadow"}
+    if number % LEAVES_EVERY == 0:
+        seen["left"] += 1
+        with contextlib.suppress(httpx.TimeoutException):
+            await client.post(url, json=BODY, headers=headers, timeout=CANDIDATE_S / 4)
+        return
+    try:
+        answer = await client.post(url, json=BODY, headers=headers)
+        is_valid = bool(answer.json()["choices"][0]["message"]["content"])
+    except (httpx.HTTPError, KeyError, IndexError, ValueError) as error:
+        seen["errors"] += 1
+        seen["reasons"][type(error).__name__] += 1
+        return
+    seen["errors"] += answer.status_code != 200 or not is_valid
+    seen["reasons"][answer.headers.get("x-harness-reason", "shadow")] += 1
+    seen["decision_ids"].add(answer.headers["x-controller-decision-id"])
+
+
+def n_sockets(pid: int) -> int:
+    """Open sockets of a process."""
+    links = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(os.readlink(link).startswith("socket:") for link in links)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
