@@ -17,7 +17,10 @@ from harness_core.errors import ParameterError
 if TYPE_CHECKING:
     from harness_core.rewards.tool_policy import ToolPolicy
     from harness_core.serving.config import ProxyConfig
+    from harness_core.serving.decision_log import DecisionLog
+    from harness_core.serving.spans import DecisionTracer, TraceTarget
     from harness_core.stages.dag import Workspace
+    from harness_core.trajectories.decision_log import LogEntry
 
 app: Final = typer.Typer(rich_markup_mode=None)
 
@@ -61,6 +64,9 @@ def proxy(
             help="Run Python candidates in the sandbox for a better choice; raise --budget-ms.",
         ),
     ] = False,
+    trace: Annotated[
+        str | None, typer.Option(help="Also write spans of decisions: mlflow or otlp.")
+    ] = None,
     workdir: Workdir = None,
 ) -> None:
     """Serve an OpenAI-compatible API in front of another one; the agent changes its base_url only.
@@ -93,7 +99,7 @@ def proxy(
     )
     check_bind(config)
     workspace = open_workspace(workdir)
-    with _decision_log(log) as opened:
+    with _decision_log(log, trace, workspace) as opened:
         from harness_core.commands.served_models import ServedModels  # noqa: PLC0415  # torch
 
         models = ServedModels(workspace, model, run_programs=run_programs)
@@ -103,8 +109,8 @@ def proxy(
                 locate=models.locate,
                 open_folder=models.open_folder,
                 policy=_policy(workspace),
-                sink=opened.sink,
-                report_outcome=opened.report,
+                sink=opened,
+                report_outcome=None if opened.log is None else opened.report,
             ),
             config,
             announce=lambda address: _announce(address, mode),
@@ -118,29 +124,56 @@ def _announce(address: str, mode: str) -> None:
     sys.stdout.flush()
 
 
-class _OpenLog:
-    """The decision log, and how outcomes come into it."""
+class _Sink:
+    """The decision log and the tracer, as far as they are wanted."""
 
-    def __init__(self, sink: Any = None, report: Any = None) -> None:
-        self.sink = sink
-        self.report = report
+    def __init__(self, log: "DecisionLog | None", tracer: "DecisionTracer | None") -> None:
+        self.log = log
+        self._tracer = tracer
+
+    def append(self, entry: "LogEntry") -> None:
+        """Log an entry and trace a decision."""
+        if self.log is not None:
+            self.log.append(entry)
+        if self._tracer is not None and entry.record == "decision":
+            self._tracer.record(entry)
+
+    def close(self) -> None:
+        """End both; once more does nothing."""
+        if self.log is not None:
+            self.log.close()
+        tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer.close()
+
+    def report(self, decision_id: str, **values: Any) -> Any:
+        """Log an outcome."""
+        from harness_core.serving.outcomes import report_outcome  # noqa: PLC0415  # for servers
+
+        assert self.log is not None  # only then the route is there
+        return report_outcome(self.log, decision_id, **values)
 
 
 @contextlib.contextmanager
-def _decision_log(folder: Path | None) -> Iterator[_OpenLog]:
-    if folder is None:
-        yield _OpenLog()
-        return
-    from functools import partial  # noqa: PLC0415  # only where there is a log
+def _decision_log(
+    folder: Path | None, trace: str | None, workspace: "Workspace"
+) -> Iterator[_Sink]:
+    from harness_core.serving.decision_log import DecisionLog  # noqa: PLC0415  # for servers
 
-    from harness_core.serving.decision_log import DecisionLog  # noqa: PLC0415
-    from harness_core.serving.outcomes import report_outcome  # noqa: PLC0415
+    tracer: DecisionTracer | None = None
+    if trace is not None:
+        from harness_core.serving.spans import open_tracer  # noqa: PLC0415  # may bring MLflow
+        from harness_core.stages.register import STORE  # noqa: PLC0415
 
-    log = DecisionLog(folder)
+        if trace not in {"mlflow", "otlp"}:
+            raise ParameterError(f"--trace {trace}: expected mlflow or otlp")
+        target: TraceTarget = "mlflow" if trace == "mlflow" else "otlp"
+        tracer = open_tracer(target, store=workspace.path(STORE))
+    sink = _Sink(None if folder is None else DecisionLog(folder), tracer)
     try:
-        yield _OpenLog(log, partial(report_outcome, log))
+        yield sink
     finally:
-        log.close()
+        sink.close()
 
 
 def _config(**values: Any) -> "ProxyConfig":

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harness_core.serving.config import ProxyConfig, check_bind
 
-_SWITCH_S: Final = 0.0005
+_SWITCH_S: Final = 0.00005
 """How long a thread that decides may keep the event loop waiting."""
 _CLOSE_S: Final = 2.5
 """Of the time to drain, what is kept for the decision log."""

@@ -103,6 +103,12 @@ class Sink:
     def close(self) -> None:
         self.closed = True
 
+    def has(self, decision_id: str) -> bool:
+        with self.arrived:
+            return self.arrived.wait_for(
+                lambda: any(one.decision_id == decision_id for one in self.entries), GOOD_ENOUGH_S
+            )
+
     def wait_for(self, n: int) -> list[Any]:
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.entries) >= n, GOOD_ENOUGH_S)

@@ -1,6 +1,7 @@
 """Whatever breaks, the agent gets a valid answer of the upstream; what is denied stays denied."""
 
 import threading
+from collections.abc import Iterator
 
 import httpx
 import openai
@@ -10,8 +11,15 @@ from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Reason
 from harness_core.serving.model_watch import Located
 from harness_core.serving.scorer import OpenModel
-from tests.serving.conftest import Models, Proxied, ShortestFirst, StartProxy, ask, python
+from tests.serving.conftest import Models, Proxied, ShortestFirst, StartProxy, ask, proxied, python
 from tests.serving.stub_upstream import GOOD, LONG
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Proxied]:
+    """For requests that leave nothing behind."""
+    with proxied() as running:
+        yield running
 
 
 def first_text(answer: httpx.Response) -> str | None:
@@ -107,10 +115,9 @@ def test_an_explored_choice_is_answered_and_its_propensity_logged(start: StartPr
     ("behaviour", "status"), [("limited", 429), ("broken", 500), ("wrong", 400)]
 )
 def test_errors_of_the_upstream_reach_the_client(
-    start: StartProxy, mode: str, behaviour: str, status: int
+    shared: Proxied, mode: str, behaviour: str, status: int
 ):
-    proxy = start()
-    client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="sk", max_retries=0)
+    client = openai.OpenAI(base_url=f"{shared.url}/v1", api_key="sk", max_retries=0)
     with pytest.raises(openai.APIStatusError) as caught:
         client.chat.completions.create(
             model=behaviour,
@@ -123,8 +130,8 @@ def test_errors_of_the_upstream_reach_the_client(
 
 
 @pytest.mark.parametrize("mode", ["rerank", "filter"])
-def test_garbage_is_not_ranked_but_reported(proxy: Proxied, mode: str):
-    answer = proxy.chat("garbage", mode=mode)
+def test_garbage_is_not_ranked_but_reported(shared: Proxied, mode: str):
+    answer = shared.chat("garbage", mode=mode)
     assert answer.status_code == 502
     assert answer.json()["error"]["code"] == "upstream_unreadable"
 
@@ -149,12 +156,12 @@ def test_a_stream_that_stalls_is_cut(start: StartProxy):
 
 
 @pytest.mark.parametrize("mode", ["off", "rerank"])
-def test_nobody_is_sent_elsewhere(proxy: Proxied, mode: str):
-    answer = proxy.chat("redirects", mode=mode)
+def test_nobody_is_sent_elsewhere(shared: Proxied, mode: str):
+    answer = shared.chat("redirects", mode=mode)
     assert answer.status_code == 502
     assert answer.json()["error"]["code"] == "upstream_redirects"
 
 
 @pytest.mark.parametrize("body", [{"messages": "none"}, {"messages": [{"role": 3}]}])
-def test_messages_that_cannot_be_read_are_the_upstreams_business(proxy: Proxied, body):
-    assert first_text(proxy.post({"model": "plain", **body}, x_harness_mode="rerank")) == GOOD
+def test_messages_that_cannot_be_read_are_the_upstreams_business(shared: Proxied, body):
+    assert first_text(shared.post({"model": "plain", **body}, x_harness_mode="rerank")) == GOOD

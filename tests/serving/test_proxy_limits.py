@@ -16,10 +16,17 @@ from harness_core.serving.auth import Keys
 from harness_core.serving.config import ProxyConfig, ProxyLimits, UpstreamBase, check_bind
 from harness_core.serving.limits import Admission
 from harness_core.serving.refusals import Refusal
-from tests.serving.conftest import GOOD_ENOUGH_S, Proxied, StartProxy, ask
+from tests.serving.conftest import GOOD_ENOUGH_S, Proxied, StartProxy, ask, proxied
 
 KEYS = (SecretStr("sk-first"), SecretStr("sk-second"))
 CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Proxied]:
+    """For requests that leave nothing behind."""
+    with proxied() as running:
+        yield running
 
 
 def until(condition) -> bool:
@@ -256,12 +263,12 @@ def test_a_body_that_never_arrives_is_not_waited_for(start: StartProxy):
         b"x-a: b\r\n c: d\r\ncontent-length: nine",
     ],
 )
-def test_a_request_with_two_meanings_is_refused(proxy: Proxied, head: bytes):
+def test_a_request_with_two_meanings_is_refused(shared: Proxied, head: bytes):
     start = b"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nconnection: close\r\n"
-    with connected(proxy) as connection:
+    with connected(shared) as connection:
         connection.sendall(start + head + b"\r\n\r\n0\r\n\r\n")
         assert b" 400 " in says(connection).split(b"\r\n")[0] + b" "
-    assert not proxy.stub.seen.bodies
+    assert not shared.stub.seen.bodies
 
 
 def test_a_length_beside_chunks_does_not_reach_the_upstream(proxy: Proxied):

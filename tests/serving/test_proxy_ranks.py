@@ -1,16 +1,25 @@
 """In `rerank` and `filter` the agent gets the best of K candidates that no rule takes out."""
 
+from collections.abc import Iterator
+
 import httpx
 import pytest
 
 from harness_core.controller.decision import Reason
-from tests.serving.conftest import Proxied, StartProxy, ask, python
+from tests.serving.conftest import Proxied, StartProxy, ask, proxied, python
 from tests.serving.stub_upstream import BAD, GOOD, LONG, USAGE, Stub
 
 
 @pytest.fixture
 def proxy(start: StartProxy) -> Proxied:
     return start(mode="rerank", k=4)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Proxied]:
+    """For requests that leave nothing behind."""
+    with proxied(mode="rerank", k=4) as running:
+        yield running
 
 
 def texts(answer: httpx.Response) -> list[str | None]:
@@ -43,8 +52,8 @@ def test_more_choices_than_k_are_asked_for_if_the_client_wants_more(proxy: Proxi
     assert proxy.stub.seen.bodies[-1]["n"] == 6
 
 
-def test_more_choices_than_may_be_ranked_are_refused(proxy: Proxied):
-    assert proxy.chat("plain", n=17).status_code == 400
+def test_more_choices_than_may_be_ranked_are_refused(shared: Proxied):
+    assert shared.chat("plain", n=17).status_code == 400
 
 
 @pytest.mark.parametrize("behaviour", ["refuses_n", "refuses_n_silently"])
@@ -98,15 +107,15 @@ def test_k_and_goal_can_be_chosen_by_request(proxy: Proxied):
         ("goal", '{"outcome": true}'),
     ],
 )
-def test_a_wrong_header_is_named(proxy: Proxied, header: str, value: str):
-    answer = proxy.post(ask("plain"), **{f"x_harness_{header.replace('-', '_')}": value})
+def test_a_wrong_header_is_named(shared: Proxied, header: str, value: str):
+    answer = shared.post(ask("plain"), **{f"x_harness_{header.replace('-', '_')}": value})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == f"x-harness-{header}"
 
 
 @pytest.mark.parametrize("fields", [3, {"language": "cobol"}, {"task": "t"}, {"goal": {"a": "b"}}])
-def test_a_wrong_state_is_named(proxy: Proxied, fields):
-    answer = proxy.chat("plain", harness=fields)
+def test_a_wrong_state_is_named(shared: Proxied, fields):
+    answer = shared.chat("plain", harness=fields)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"].startswith("harness")
 

@@ -132,7 +132,7 @@ async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, 
 def n_sockets(pid: int) -> int:
     """Open sockets of a process."""
     links = Path(f"/proc/{pid}/fd").iterdir()
-    return sum(os.readlink(link).startswith("socket:") for link in links)
+    return sum(str(link.readlink()).startswith("socket:") for link in links)
 
 
 if __name__ == "__main__":
