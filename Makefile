@@ -9,7 +9,7 @@ SOURCE ?=
 FORMAT ?= auto
 ARGUMENTS ?=
 
-.PHONY: install flywheel ui test soak bench check lock repro clean
+.PHONY: install flywheel ui demo test soak bench check lock repro clean
 
 install: .venv/.ok
 
@@ -26,6 +26,10 @@ flywheel: .venv/.ok
 ui: .venv/.ok
 	$(BIN)/mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --default-artifact-root ./mlruns/artifacts --host 127.0.0.1 --workers 1
 
+# An agent alone and behind the proxy, then its decisions learnt from; ten minutes on two cores.
+demo: .venv/.ok
+	OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py $(ARGUMENTS)
+
 repro: .venv/.ok
 	$(BIN)/dvc repro
 
@@ -39,9 +43,10 @@ check: .venv/.ok
 test: .venv/.ok
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder
 
-# 20,000 hostile programs, slow ones among them: about ten minutes on two cores.
+# 20,000 hostile programs, slow ones among them, then the proxy under load: ten minutes each.
 soak: .venv/.ok
 	$(BIN)/python -m tests.soak.hostile
+	$(BIN)/python -m tests.soak.proxy --minutes 10
 
 # Wants other packages than ours; with the same torch, so that the two can be compared.
 .venv-d3rlpy/.ok: pyproject.toml constraints.txt .venv/.ok
@@ -55,7 +60,7 @@ bench: .venv/.ok .venv-d3rlpy/.ok
 	OMP_NUM_THREADS=1 HARNESS_BENCH_D3RLPY_PYTHON=$(CURDIR)/.venv-d3rlpy/bin/python $(BIN)/harness bench all $(ARGUMENTS)
 
 lock:
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev --extra bench pyproject.toml -o constraints.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev --extra bench --extra otlp pyproject.toml -o constraints.txt
 	# CUDA libraries come with the CUDA build of torch only, and either build of it is fine.
 	sed -E '/^(nvidia-|cuda-|triton)/d; s/^(torch==[0-9.]+).*/\1/' constraints.txt | uniq > constraints.tmp
 	mv constraints.tmp constraints.txt

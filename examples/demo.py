@@ -11,7 +11,6 @@
 import argparse
 import json
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -37,6 +36,10 @@ from harness_core.simulation.environment import Environment, Submission
 from harness_core.simulation.problems import Problem, load_problems
 from harness_core.simulation.profiles import PROFILES
 
+FEW = ("sample.n_runs=2",)
+"""A team that starts with few logs; with more of them there is less to be learnt in part five."""
+MANY = ("ingest.max_controller_share=0.8",)
+"""And most of what comes later is the controller's own work."""
 MODELS = tuple(profile.model for profile in PROFILES)
 say = Console(stderr=True).print
 
@@ -56,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--workdir", type=Path, default=ROOT / "data" / "demo")
     parser.add_argument("--rounds", type=int, default=4, help="Times that each task is asked.")
+    parser.add_argument("--work", type=int, default=3, help="Times in the fourth part.")
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument(
         "--set", dest="overrides", action="append", default=[], help="section.key=value"
@@ -67,7 +71,8 @@ def main() -> None:
     logging.getLogger("harness").setLevel(logging.WARNING)
 
     say("[bold]1. A controller learns from sample logs")
-    first = harness("flywheel", "--workdir", workdir, *flags(arguments.overrides))
+    few, many = flags([*FEW, *arguments.overrides]), flags([*MANY, *FEW, *arguments.overrides])
+    first = harness("flywheel", "--workdir", workdir, *few)
     say(f"   {first['summary']}")
 
     problems = load_problems()
@@ -88,14 +93,14 @@ def main() -> None:
         table.add_row("dangerous first answers", *map(str, n_dangerous))
         say(table)
         say(f"[bold]4. The agent goes on: all {len(problems)} tasks, with outcomes of its tests")
-        worked = judged(environment, ask(proxy, problems, 1, "production"))
+        worked = judged(environment, ask(proxy, problems, arguments.work, "production"))
         for answer in (*pair[1], *worked):
             if answer.decision_id:
                 report_outcome(proxy, answer.decision_id, success=answer.solved)
 
     say("[bold]5. The decision log comes back as logs; the controller learns again")
     again = harness(
-        *("flywheel", "--workdir", workdir, *flags(arguments.overrides)),
+        *("flywheel", "--workdir", workdir, *many),
         *("--source", workdir / "data" / "raw" / "sample", "--format", "native"),
         *("--source", log, "--format", "decisions"),
     )
@@ -125,27 +130,26 @@ def ask(
     base_url: str, problems: Sequence[Problem], rounds: int, session: str | None
 ) -> list[Answer]:
     """First answers to every task from every model; `session` is None where no controller is."""
-    client = OpenAI(base_url=base_url, api_key="none", max_retries=0)
-    answers = []
-    for number in range(rounds):
-        for problem in problems:
-            model = MODELS[(number + len(problem.id)) % len(MODELS)]
-            known = {
-                "task_id": problem.id,
-                "session_id": f"{session}/{problem.id}/{number}",
-                "language": "python",
-                "entry_point": problem.entry_point,
-                "visible_checks": list(problem.visible_checks),
-            }
-            raw = client.chat.completions.with_raw_response.create(
-                model=model,
-                messages=[{"role": "user", "content": problem.prompt}],
-                extra_body=None if session is None else {"harness": known},
-            )
-            text = raw.parse().choices[0].message.content or ""
-            program = program_in(text, problem.entry_point)
-            answers.append(Answer(problem, program, raw.headers.get(DECISION)))
-    return answers
+    work = [(number, problem) for number in range(rounds) for problem in problems]
+    with OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+        return [_ask_once(client, problem, number, session) for number, problem in work]
+
+
+def _ask_once(client: OpenAI, problem: Problem, number: int, session: str | None) -> Answer:
+    known = {
+        "task_id": problem.id,
+        "session_id": f"{session}/{problem.id}/{number}",
+        "language": "python",
+        "entry_point": problem.entry_point,
+        "visible_checks": list(problem.visible_checks),
+    }
+    raw = client.chat.completions.with_raw_response.create(
+        model=MODELS[(number + len(problem.id)) % len(MODELS)],
+        messages=[{"role": "user", "content": problem.prompt}],
+        extra_body=None if session is None else {"harness": known},
+    )
+    text = raw.parse().choices[0].message.content or ""
+    return Answer(problem, program_in(text, problem.entry_point), raw.headers.get(DECISION))
 
 
 def judged(environment: Environment, answers: Sequence[Answer]) -> list[Answer]:
@@ -224,12 +228,12 @@ def proxied(upstream: str, workdir: Path, log: Path, *, k: int) -> Iterator[str]
     }
     words = [str(part) for pair in options.items() for part in pair]
     command = [sys.executable, "-m", "flows.cli", "--quiet", "proxy", "--run-programs", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ})
-    try:
-        yield json.loads(process.stdout.readline())["base_url"]
-    finally:
-        process.terminate()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            yield json.loads(process.stdout.readline())["base_url"]
+        finally:
+            process.terminate()
+            process.wait()
 
 
 if __name__ == "__main__":
