@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from benchmarks.results_tables import (
     score_section,
     train_section,
 )
+from benchmarks.results_words import generic_tables
 from harness_core.errors import HarnessError
 from harness_core.tables import publish_bytes
 
@@ -47,6 +49,9 @@ class Bench:
     arguments: tuple[str, ...]
     title: str
     section: Callable[[Figures], list[str]]
+    shares: int | None = None
+    """Number of a queue that may go on beside another one; None for a command that measures time,
+    or uses all cores anyway."""
 
 
 _PACKS: Final = "{root}/packs"
@@ -58,11 +63,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             (
                 *("selection", "--workdir", _PACKS, "--jobs", "2"),
                 *("--ablation", "parts"),
-                *(
-                    argument
-                    for name in ("codet", "ldb", "lats", "classeval", "cruxeval", "gsm8k_solutions")
-                    for argument in ("--mix", name)
-                ),
+                *(argument for name in ("codet", "ldb", "lats") for argument in ("--mix", name)),
             ),
             "Selection: best of K on real logs",
             selection_section,
@@ -71,11 +72,13 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("choices", "--workdir", _PACKS),
             "Training: curriculum, old and new logs, a fine-tuned encoder",
             choices_section,
+            shares=0,
         ),
         "distil": Bench(
             ("distil", "--workdir", _PACKS, "--pack", "codet", "--pack", "tau_bench"),
             "Students without a transformer",
             distil_section,
+            shares=0,
         ),
         "actions": Bench(
             (
@@ -88,6 +91,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Harness actions, replayed on real logs",
             actions_section,
+            shares=1,
         ),
         "closed-loop": Bench(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
@@ -95,6 +99,11 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             closed_loop_section,
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
+        "proxy": Bench(
+            ("proxy", "--model", "{root}/score/models/student_of_transformer"),
+            "The proxy, beside others",
+            generic_tables,
+        ),
         "encode": Bench(("encode",), "Texts into vectors", encode_section),
         "train": Bench(("train",), "Training", train_section),
         "rewards": Bench(
@@ -119,17 +128,34 @@ def make_results(root: Path, target: Path, *, only: Sequence[str] = (), fresh: b
     unknown = sorted(set(only) - BENCHES.keys())
     if unknown:
         raise BenchmarkFailed(f"no benchmark {unknown[0]}; there are {', '.join(BENCHES)}")
-    for name, bench in BENCHES.items():
-        path = root / f"{name}.json"
-        wanted = name in only if only else True
-        if wanted and (fresh or not path.exists()):
-            publish_bytes(path, json.dumps(_run(name, bench, root), indent=2).encode())
+    wanted = [
+        name
+        for name in BENCHES
+        if (name in only or not only) and (fresh or not (root / f"{name}.json").exists())
+    ]
+    queues: dict[int, list[str]] = {}
+    for name in wanted:
+        queue = BENCHES[name].shares
+        if queue is not None:
+            queues.setdefault(queue, []).append(name)
+    _run_all([name for name in wanted if BENCHES[name].shares is None], root)
+    with ThreadPoolExecutor(max(len(queues), 1)) as pool:
+        # Their figures are no times, and each of them leaves a core idle.
+        for _ in pool.map(lambda names: _run_all(names, root), queues.values()):
+            pass
     found = {
         name: json.loads((root / f"{name}.json").read_bytes())
         for name in BENCHES
         if (root / f"{name}.json").exists()
     }
     publish_bytes(target, render(found).encode())
+
+
+def _run_all(names: Sequence[str], root: Path) -> None:
+    """Run commands one after the other and keep the record of each as soon as it is there."""
+    for name in names:
+        record = _run(name, BENCHES[name], root)
+        publish_bytes(root / f"{name}.json", json.dumps(record, indent=2).encode())
 
 
 def render(found: Mapping[str, Figures]) -> str:

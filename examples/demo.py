@@ -1,11 +1,14 @@
 """The whole circle in one command: `make demo`, ten minutes on two cores.
 
-1. Sample logs of the simulated agent; a controller learns from them and is registered.
+1. A few sample logs of the simulated agent; a controller learns from them and is registered.
 2. The agent works alone, straight against the (simulated) model.
 3. The same agent with another `base_url`: the proxy asks for K candidates and answers the best.
-   Tasks of 2 and 3 are those that the controller never saw.
 4. The agent goes on working on all tasks behind the proxy and reports what its tests said.
 5. The decision log is read as logs, the controller learns again, and the gate judges it.
+6. The agent behind the proxy once more, with whoever is champion now.
+
+Tasks of 2, 3 and 6 are those of the frozen test slice: no controller learns from them, even where
+their decisions are in the log.
 """
 
 import argparse
@@ -70,60 +73,74 @@ def main() -> None:
     log = workdir / "decisions"
     logging.getLogger("harness").setLevel(logging.WARNING)
 
-    say("[bold]1. A controller learns from sample logs")
-    few, many = flags([*FEW, *arguments.overrides]), flags([*MANY, *FEW, *arguments.overrides])
+    say("[bold]1. A controller learns from a few sample logs")
+    few = flags([*FEW, *arguments.overrides])
     first = harness("flywheel", "--workdir", workdir, *few)
     say(f"   {first['summary']}")
 
     problems = load_problems()
     unseen = tuple(item for item in problems if item.id not in learnt_from(workdir))
     models = SimulatedModels(problems)
+    measured: dict[str, list[Answer]] = {}
     with ExitStack() as stack:
         environment = stack.enter_context(opened_environment(workdir))
         upstream = stack.enter_context(serving(models))
-        say(f"[bold]2. The agent alone, {len(unseen)} tasks that the controller never saw")
-        alone = ask(upstream, unseen, arguments.rounds, None)
-        say("[bold]3. The same agent, with the proxy as its base_url")
-        proxy = stack.enter_context(proxied(upstream, workdir, log, k=arguments.k))
-        behind = ask(proxy, unseen, arguments.rounds, "measured")
-        table = Table("", "alone", "behind the proxy")
-        pair = [judged(environment, answers) for answers in (alone, behind)]
-        table.add_row("first answers that pass the hidden tests", *map(rate, pair))
-        n_dangerous = [dangers(models, answers) for answers in pair]
-        table.add_row("dangerous first answers", *map(str, n_dangerous))
-        say(table)
-        say(f"[bold]4. The agent goes on: all {len(problems)} tasks, with outcomes of its tests")
-        worked = judged(environment, ask(proxy, problems, arguments.work, "production"))
-        for answer in (*pair[1], *worked):
-            if answer.decision_id:
-                report_outcome(proxy, answer.decision_id, success=answer.solved)
 
-    say("[bold]5. The decision log comes back as logs; the controller learns again")
-    again = harness(
-        *("flywheel", "--workdir", workdir, *many),
-        *("--source", workdir / "data" / "raw" / "sample", "--format", "native"),
-        *("--source", log, "--format", "decisions"),
-    )
-    say(f"   {again['summary']}")
-    for reason in again["reasons"]:
-        say(f"   - {reason}")
-    state = "is the champion now" if again["promoted"] else "is registered, not promoted"
-    say(f"   Model version {again['model_version']} {state}.")
-    shares = [sum(item.solved for item in answers) / len(answers) for answers in pair]
+        def measure(name: str, base_url: str, session: str | None) -> None:
+            models.rewind()  # the same draws each time; the agent's own is the first of K
+            answers = ask(base_url, unseen, arguments.rounds, session)
+            measured[name] = judged(environment, answers)
+
+        say(f"[bold]2. The agent alone, {len(unseen)} tasks that the controller never sees")
+        measure("alone", upstream, None)
+        say("[bold]3. The same agent, with the proxy as its base_url")
+        with proxied(upstream, workdir, log, k=arguments.k) as proxy:
+            measure("proxy", proxy, "measured")
+            say(f"[bold]4. It goes on: all {len(problems)} tasks, with outcomes of its tests")
+            worked = judged(environment, ask(proxy, problems, arguments.work, "production"))
+            for answer in (*measured["proxy"], *worked):
+                if answer.decision_id:
+                    report_outcome(proxy, answer.decision_id, success=answer.solved)
+        say("[bold]5. The decision log comes back as logs; the controller learns again")
+        again = harness(
+            *("flywheel", "--workdir", workdir, *flags(MANY), *few),
+            *("--source", workdir / "data" / "raw" / "sample", "--format", "native"),
+            *("--source", log, "--format", "decisions"),
+        )
+        say(f"   {again['summary']}")
+        for reason in again["reasons"]:
+            say(f"   - {reason}")
+        state = "is the champion now" if again["promoted"] else "is registered, not promoted"
+        say(f"   Model version {again['model_version']} {state}.")
+        say("[bold]6. The agent behind the proxy, with the champion of now")
+        with proxied(upstream, workdir, log, k=arguments.k) as proxy:
+            measure("proxy_again", proxy, "measured again")
+    show(models, measured)
     print(
         json.dumps(
             {
                 "n_tasks": len(unseen),
-                "n_answers": len(alone),
-                "first_pass": {"alone": shares[0], "proxy": shares[1]},
-                "n_dangerous": {"alone": n_dangerous[0], "proxy": n_dangerous[1]},
-                "n_decisions": len(behind) + len(worked),
+                "n_answers": len(measured["alone"]),
+                "first_pass": {name: share(answers) for name, answers in measured.items()},
+                "n_dangerous": {
+                    name: dangers(models, answers) for name, answers in measured.items()
+                },
+                "n_decisions_learnt_from": len(measured["proxy"]) + len(worked),
                 "promoted": again["promoted"],
                 "model_version": again["model_version"],
             },
             indent=2,
         )
     )
+
+
+def show(models: SimulatedModels, measured: dict[str, list[Answer]]) -> None:
+    """The ways to work side by side."""
+    table = Table("", "alone", "behind the proxy", "after learning from it")
+    table.add_row("first answers right", *map(rate, measured.values()))
+    counts = [dangers(models, answers) for answers in measured.values()]
+    table.add_row("dangerous first answers", *map(str, counts))
+    say(table)
 
 
 def ask(
@@ -170,6 +187,11 @@ def rate(answers: Sequence[Answer]) -> str:
     """Share of solved ones in words."""
     n = sum(one.solved for one in answers)
     return f"{n} of {len(answers)} ({n / len(answers):.0%})"
+
+
+def share(answers: Sequence[Answer]) -> float:
+    """Share of solved ones."""
+    return sum(one.solved for one in answers) / len(answers)
 
 
 def learnt_from(workdir: Path) -> frozenset[str]:

@@ -83,6 +83,11 @@ class SimulatedModels:
         proposals = agent.propose(_state(problem, messages), n)
         return [f"{one.thought}\n\n```python\n{one.code}\n```" for one in proposals]
 
+    def rewind(self) -> None:
+        """Draw the same answers again, so that two ways to work can be compared."""
+        with self._lock:
+            self._asked.clear()
+
     def is_dangerous(self, task_id: str, program: str) -> bool:
         """Whether the simulator put a danger into a program; no rule is asked."""
         return program.strip() in {one.strip() for one in self._pools[task_id].dangerous}

@@ -33,6 +33,8 @@ def has_onnx() -> bool:
 class OnnxModel:
     """A transformer exported to ONNX, called like the model that it was exported from."""
 
+    device: Final = torch.device("cpu")
+
     def __init__(self, path: Path, *, n_threads: int) -> None:
         import onnxruntime  # noqa: PLC0415  # only with the extra `bench`
 

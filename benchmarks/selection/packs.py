@@ -84,8 +84,8 @@ def _intercode(name: str) -> Source:
 PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
     {
         "codet": PackSpec(sources=(Source(path="codet", importer="codet"),), is_studied=True),
-        "ldb": PackSpec(sources=(Source(path="ldb", importer="ldb"),), is_studied=True),
-        "lats": PackSpec(sources=(Source(path="lats", importer="lats"),), is_studied=True),
+        "ldb": PackSpec(sources=(Source(path="ldb", importer="ldb"),)),
+        "lats": PackSpec(sources=(Source(path="lats", importer="lats"),)),
         "sql": PackSpec(sources=(_intercode("sql"),), overrides=(_FIRST_ANSWER,), is_studied=True),
         "sql_complete": PackSpec(sources=(_intercode("sql"),), caveat=_HIDDEN_STOP),
         "bash": PackSpec(sources=(_intercode("bash"),), overrides=(_FIRST_ANSWER,)),
