@@ -38,8 +38,9 @@ def auc(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     better, worse = np.nonzero(label[:, None] > label[None, :])
     if not len(better):
         return math.nan
-    difference = score[better] - score[worse]
-    return float(np.mean(np.where(difference > 0, 1.0, np.where(difference == 0, 0.5, 0.0))))
+    # Compared, not subtracted: two that the hard filter took out are a tie at −∞.
+    above, tied = score[better] > score[worse], score[better] == score[worse]
+    return float(np.mean(above + 0.5 * tied))
 
 
 def within_task_auc(

@@ -151,9 +151,7 @@ def _lost(parts: Sequence[_Rates], bootstrap: Bootstrap) -> dict[str, Any]:
     """Mean gap closed by both over the parts, and what the student loses."""
     sides = (TEACHER, STUDENT)
     gaps = {name: np.mean([_gap(part.means, name) for part in parts]) for name in sides}
-    drawn = {
-        name: np.mean([_gap(part.samples, name) for part in parts], axis=0) for name in sides
-    }
+    drawn = {name: np.mean([_gap(part.samples, name) for part in parts], axis=0) for name in sides}
     return {
         "gap_closed": {name: float(gap) for name, gap in gaps.items()},
         "intervals": {name: list(bootstrap.interval(gap)) for name, gap in drawn.items()},

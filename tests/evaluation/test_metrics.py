@@ -30,6 +30,12 @@ def test_auc_is_the_share_of_pairs_in_the_right_order(scores, labels, expected):
     assert auc(scores, labels) == pytest.approx(expected)
 
 
+def test_what_the_filter_took_out_is_a_tie_and_below_all_else():
+    removed = -math.inf
+    assert auc([removed, removed], [1, 0]) == 0.5
+    assert auc([removed, 0.0, removed], [0, 1, 0]) == 1.0
+
+
 def test_auc_of_one_outcome_is_unknown():
     assert math.isnan(auc([1, 2, 3], [1, 1, 1]))
 
