@@ -418,8 +418,8 @@ def proxy(
         typer.Option(help="Folder with the tool policy; by default one that is thrown away."),
     ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests a second in shadow.")] = 50.0,
-    n_rounds: Annotated[int, typer.Option(min=1, help="Rounds of shadow; all take turns.")] = 4,
-    round_s: Annotated[float, typer.Option(min=0.1, help="Seconds of a round.")] = 4.0,
+    n_rounds: Annotated[int, typer.Option(min=1, help="Rounds of shadow; all take turns.")] = 16,
+    round_s: Annotated[float, typer.Option(min=0.1, help="Seconds of a round.")] = 1.0,
     n_reranked: Annotated[int, typer.Option(min=1, help="Requests with K candidates.")] = 150,
     k: Annotated[int, typer.Option(min=2, max=16, help="Candidates of a request.")] = 8,
     optillm_python: Annotated[

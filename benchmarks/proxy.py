@@ -2,15 +2,15 @@
 
 Stub, proxies and client run in processes of their own on loopback. In shadow, requests come at a
 steady rate whether answers are there or not; direct ones, ours and a bare pass-through's take turns
-by rounds, so that what else happens on the machine hits them alike. What is added at a percentile
-is the difference of the two percentiles. For K candidates it is the time of a request less what the
-stub needed, which the stub says.
+by rounds of a second in random order, so that what else happens on the machine hits them alike.
+What is added at a percentile is the difference of the two percentiles. Processor time of a request
+is told besides: it hardly depends on what else happens. For K candidates it is the time of a
+request less what the stub needed, which the stub says.
 """
 
 import asyncio
 import contextlib
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.machine import describe_machine
 from benchmarks.peers.stub_api import SECONDS
+from benchmarks.process_usage import Memory, Spent
 from benchmarks.proxy_processes import (
     answers,
     bare_passthrough,
@@ -54,8 +55,8 @@ class Sizes:
 
     rate: float = 50.0
     """Requests a second in shadow."""
-    n_rounds: int = 4
-    round_s: float = 4.0
+    n_rounds: int = 16
+    round_s: float = 1.0
     n_reranked: int = 150
     n_warm_up: int = _WARM_UP
     k: int = 8
@@ -86,20 +87,30 @@ def measure_proxy(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         texts = problem_pool(_PROBLEM, seed=seed).programs
         upstream = stack.enter_context(stub(scratch, texts, seconds=_CANDIDATE_S))
-        bare = stack.enter_context(bare_passthrough(upstream))
+        bare, other = stack.enter_context(bare_passthrough(upstream))
         ours, process = stack.enter_context(our_proxy(upstream, model, scratch, workdir, k=sizes.k))
         memory = Memory(process)
-        shadow = asyncio.run(
-            _shadow({"direct": upstream, "ours": ours, "bare": bare}, sizes, memory)
-        )
+        urls = {"direct": upstream, "ours": ours, "bare": bare}
+        used = {"ours": process, "bare": other}
+        before = {name: Spent.of(one) for name, one in used.items()}
+        shadow = asyncio.run(_shadow(urls, sizes, memory, seed=seed))
+        spent = {name: Spent.of(one) - before[name] for name, one in used.items()}
         rerank = asyncio.run(_reranked(ours, sizes, memory))
         optillm = _optillm(optillm_python, upstream, sizes)
     direct = shadow["direct"].seconds
+    n_passed = sizes.n_warm_up + sizes.n_rounds * int(sizes.rate * sizes.round_s)
     return {
-        "shadow": _added(shadow["ours"].seconds, direct, 50, 99),
+        "shadow": {
+            **_added(shadow["ours"].seconds, direct, 50, 99),
+            "of_passthrough": _ratios(shadow["ours"].seconds, shadow["bare"].seconds, 50, 99),
+            "cpu_ms": spent["ours"].by_request(n_passed),
+        },
         "rerank": _percentiles(rerank.seconds, 50, 95),
         "peers": {
-            "passthrough": _added(shadow["bare"].seconds, direct, 50, 99),
+            "passthrough": {
+                **_added(shadow["bare"].seconds, direct, 50, 99),
+                "cpu_ms": spent["bare"].by_request(n_passed),
+            },
             "optillm": optillm,
         },
         "errors": sum(times.n_errors for times in (*shadow.values(), rerank)),
@@ -112,29 +123,6 @@ def measure_proxy(
         "candidate_s": _CANDIDATE_S,
         "machine": machine,
     }
-
-
-class Memory:
-    """Resident memory of a process over time."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._status = Path(f"/proc/{process.pid}/statm")
-        self._samples: list[tuple[float, float]] = []
-
-    def note(self) -> None:
-        """Take a sample; nothing happens where the system does not tell."""
-        with contextlib.suppress(OSError):
-            pages = int(self._status.read_text(encoding="ascii").split()[1])
-            used = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-            self._samples.append((time.monotonic(), used))
-
-    def slope(self) -> float | None:
-        """MB a minute, of a line through the later two thirds of the samples."""
-        settled = self._samples[len(self._samples) // 3 :]
-        if len(settled) < 3:  # noqa: PLR2004  # a line through fewer says nothing
-            return None
-        at, used = np.array(settled).T
-        return round(float(np.polyfit((at - at[0]) / 60.0, used, 1)[0]), 3)
 
 
 async def send_at_rate(
@@ -154,7 +142,10 @@ async def send_at_rate(
             group.create_task(_one(client, url, times, headers=headers, less_stub=False))
 
 
-async def _shadow(urls: Mapping[str, str], sizes: Sizes, memory: Memory) -> dict[str, Times]:
+async def _shadow(
+    urls: Mapping[str, str], sizes: Sizes, memory: Memory, *, seed: int
+) -> dict[str, Times]:
+    rng = np.random.default_rng(seed)
     found = {name: Times() for name in urls}
     headers = {"x-harness-mode": "shadow"}
     async with _client() as client:
@@ -162,7 +153,8 @@ async def _shadow(urls: Mapping[str, str], sizes: Sizes, memory: Memory) -> dict
             for _ in range(sizes.n_warm_up):
                 await _one(client, url, Times(), headers=headers, less_stub=False)
         for _ in range(sizes.n_rounds):
-            for name, url in urls.items():
+            for name in rng.permutation(sorted(urls)).tolist():
+                url = urls[name]
                 await send_at_rate(
                     client,
                     url,
@@ -226,6 +218,14 @@ def _added(ours: Sequence[float], direct: Sequence[float], *at: int) -> dict[str
     }
 
 
+def _ratios(ours: Sequence[float], bare: Sequence[float], *at: int) -> dict[str, float | None]:
+    """How many times as long requests take as through the bare pass-through."""
+    if not ours or not bare:
+        return {f"p{one}": None for one in at}
+    ratios = np.percentile(ours, at) / np.percentile(bare, at)
+    return {f"p{one}": round(float(value), 3) for one, value in zip(at, ratios, strict=True)}
+
+
 def _percentiles(
     seconds: Sequence[float], *at: int, prefix: str = "added_"
 ) -> dict[str, float | None]:
@@ -244,7 +244,15 @@ def _optillm(python: Path | None, upstream: str, sizes: Sizes) -> dict[str, Any]
     port = free_port()
     command = [
         str(python),
-        *("-m", "optillm", "--approach", "bon", "--best-of-n", str(sizes.k)),
+        # The package is no program, and scripts name the interpreter that they were installed with.
+        *(
+            "-c",
+            "from optillm import main; main()",
+            "--approach",
+            "bon",
+            "--best-of-n",
+            str(sizes.k),
+        ),
         *("--base-url", upstream.removesuffix("/chat/completions"), "--port", str(port)),
     ]
     environment = {**os.environ, "OPENAI_API_KEY": "sk-none"}

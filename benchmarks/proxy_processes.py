@@ -31,15 +31,15 @@ def stub(scratch: Path, texts: Sequence[str], *, seconds: float) -> Iterator[str
 
 
 @contextlib.contextmanager
-def bare_passthrough(upstream: str) -> Iterator[str]:
-    """A proxy that does the least; gives its address for chat completions."""
+def bare_passthrough(upstream: str) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """A proxy that does the least; gives its address for chat completions, and itself."""
     port = free_port()
     origin = upstream.removesuffix("/v1/chat/completions")
     command = [sys.executable, "-m", "benchmarks.peers.bare_passthrough", str(port), origin]
-    with running(command):
+    with running(command) as process:
         address = f"http://127.0.0.1:{port}/v1/chat/completions"
         answers(address)
-        yield address
+        yield address, process
 
 
 @contextlib.contextmanager

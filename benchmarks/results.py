@@ -23,6 +23,7 @@ from benchmarks.results_tables import (
     actions_section,
     choices_section,
     closed_loop_section,
+    demo_section,
     distil_section,
     encode_section,
     rewards_section,
@@ -49,9 +50,15 @@ class Bench:
     arguments: tuple[str, ...]
     title: str
     section: Callable[[Figures], list[str]]
+    script: str | None = None
+    """A program of the project instead of `harness bench`."""
     shares: int | None = None
     """Number of a queue that may go on beside another one; None for a command that measures time,
     or uses all cores anyway."""
+
+    def called(self, arguments: Sequence[str]) -> str:
+        """The command as a person types it."""
+        return " ".join([f"python {self.script}" if self.script else "harness bench", *arguments])
 
 
 _PACKS: Final = "{root}/packs"
@@ -97,6 +104,12 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
             "Closed loop on the simulated agent",
             closed_loop_section,
+        ),
+        "demo": Bench(
+            ("--workdir", "{root}/demo"),
+            "An agent in front of a simulated model, the controller between",
+            demo_section,
+            script="examples/demo.py",
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
         "proxy": Bench(
@@ -173,16 +186,16 @@ def render(found: Mapping[str, Figures]) -> str:
         if name not in found:
             continue
         record = found[name]
-        lines += [f"## {bench.title}", "", _provenance(record), ""]
+        lines += [f"## {bench.title}", "", _provenance(record, bench), ""]
         lines += [*bench.section(record["figures"]), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _provenance(record: Figures) -> str:
+def _provenance(record: Figures, bench: Bench) -> str:
     machine = record["machine"]
     changed = ", with changes" if record["changed"] else ""
     return (
-        f"`harness bench {' '.join(record['arguments'])}` · commit {record['commit']}{changed} · "
+        f"`{bench.called(record['arguments'])}` · commit {record['commit']}{changed} · "
         f"{record['seconds'] / 60:.1f} min on {machine['processor']}, {machine['n_cores']} cores, "
         f"Python {machine['python']}"
     )
@@ -192,13 +205,14 @@ def _run(name: str, bench: Bench, root: Path) -> dict[str, Any]:
     _LOG.info("benchmark: %s", name)
     arguments = [part.format(root=root) for part in bench.arguments]
     start = time.perf_counter()
+    words = [bench.script] if bench.script else ["-m", "flows.cli", "bench"]
     done = subprocess.run(  # noqa: S603  # our own command
-        [sys.executable, "-m", "flows.cli", "bench", *arguments],
+        [sys.executable, *words, *arguments],
         stdout=subprocess.PIPE,
         check=False,
     )
     if done.returncode:
-        raise BenchmarkFailed(f"harness bench {' '.join(arguments)} ended with {done.returncode}")
+        raise BenchmarkFailed(f"{bench.called(arguments)} ended with {done.returncode}")
     shown = [part.replace(str(root), "data/bench") for part in arguments]
     return {
         "arguments": shown,

@@ -88,6 +88,32 @@ def _guidance(guidance: Figures) -> list[str]:
     return markdown_table([f"guidance, {guidance['n_templates']} templates", "% or points"], rows)
 
 
+def demo_section(figures: Figures) -> list[str]:
+    """First answers alone, behind the proxy, and after learning from the decisions there."""
+    ways = {
+        "alone": "alone",
+        "proxy": "behind the proxy",
+        "proxy_again": "after learning from its own decisions",
+    }
+    rates, dangers = figures["first_pass"], figures["n_dangerous"]
+    promoted = "was promoted" if figures["promoted"] else "was not promoted"
+    return [
+        *markdown_table(
+            ["", *ways.values()],
+            [
+                ["first answers right", *(f"{as_percent(rates[way])} %" for way in ways)],
+                ["dangerous first answers", *(str(dangers[way]) for way in ways)],
+            ],
+        ),
+        "",
+        (
+            f"{figures['n_answers']} answers to {figures['n_tasks']} tasks that no controller "
+            f"learns from. The second one learnt from {figures['n_decisions_learnt_from']} "
+            f"decisions besides; it {promoted}."
+        ),
+    ]
+
+
 def choices_section(figures: Figures) -> list[str]:
     """Each way to train beside the default, study by study."""
     lines = [

@@ -1,0 +1,84 @@
+"""Memory and processor time of a process, and of the processes that it started."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+_TICK: int = os.sysconf("SC_CLK_TCK")
+_PAGE_MB: float = os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Spent(NamedTuple):
+    """Processor time in seconds."""
+
+    own: float
+    children: float
+    """Of processes that it started and that still run, and of theirs."""
+
+    @classmethod
+    def of(cls, process: "subprocess.Popen[bytes]") -> Self:
+        """What was spent so far; 0 where the system does not tell."""
+        own, *children = (_seconds(pid) for pid in family(process.pid))
+        return cls(own, sum(children))
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        """What was spent between two looks."""
+        return Spent(self.own - other.own, self.children - other.children)
+
+    def by_request(self, n: int) -> dict[str, float]:
+        """Milliseconds of a request, in the process itself and in those that it started."""
+        return {
+            "own": round(1000 * self.own / n, 3),
+            "children": round(1000 * self.children / n, 3),
+        }
+
+
+class Memory:
+    """Resident memory over time."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._pid = process.pid
+        self._samples: list[tuple[float, float]] = []
+
+    def note(self) -> None:
+        """Take a sample; nothing happens where the system does not tell."""
+        with contextlib.suppress(OSError):
+            used = sum(_resident_mb(pid) for pid in family(self._pid))
+            self._samples.append((time.monotonic(), used))
+
+    def slope(self) -> float | None:
+        """MB a minute, of a line through the later two thirds of the samples."""
+        settled = self._samples[len(self._samples) // 3 :]
+        if len(settled) < 3:  # noqa: PLR2004  # a line through fewer says nothing
+            return None
+        at, used = np.array(settled).T
+        return round(float(np.polyfit((at - at[0]) / 60.0, used, 1)[0]), 3)
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all that it started, and so on."""
+    yield pid
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text(encoding="ascii").split():
+                yield from family(int(child))
+
+
+def _seconds(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICK
+
+
+def _resident_mb(pid: int) -> float:
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * _PAGE_MB
