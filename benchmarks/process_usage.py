@@ -44,20 +44,26 @@ class Memory:
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._pid = process.pid
-        self._samples: list[tuple[float, float]] = []
+        self._samples: list[tuple[float, float, float]] = []
 
     def note(self) -> None:
         """Take a sample; nothing happens where the system does not tell."""
         with contextlib.suppress(OSError):
-            used = sum(_resident_mb(pid) for pid in family(self._pid))
-            self._samples.append((time.monotonic(), used))
+            own, *children = (_resident_mb(pid) for pid in family(self._pid))
+            self._samples.append((time.monotonic(), own, sum(children)))
 
-    def slope(self) -> float | None:
-        """MB a minute, of a line through the later two thirds of the samples."""
+    def slopes(self) -> dict[str, float | None]:
+        """MB a minute of the process itself, and of those that it started.
+
+        Each is that of a line through the later two thirds of the samples.
+        """
+        return {"own": self._slope(1), "children": self._slope(2)}
+
+    def _slope(self, column: int) -> float | None:
         settled = self._samples[len(self._samples) // 3 :]
         if len(settled) < 3:  # noqa: PLR2004  # a line through fewer says nothing
             return None
-        at, used = np.array(settled).T
+        at, used = np.array(settled)[:, [0, column]].T
         return round(float(np.polyfit((at - at[0]) / 60.0, used, 1)[0]), 3)
 
 

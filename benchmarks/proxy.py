@@ -114,7 +114,7 @@ def measure_proxy(
             "optillm": optillm,
         },
         "errors": sum(times.n_errors for times in (*shadow.values(), rerank)),
-        "rss_slope_mb_per_min": memory.slope(),
+        "rss_slope_mb_per_min": memory.slopes(),
         "goals": GOALS_MS,
         "direct": _percentiles(direct, 50, 99, prefix=""),
         "n_requests": {"shadow": len(shadow["ours"].seconds), "rerank": len(rerank.seconds)},

@@ -1,9 +1,7 @@
 """The verb `harness proxy`: the controller in front of an agent's model."""
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,12 +15,11 @@ from harness_core.errors import ParameterError
 if TYPE_CHECKING:
     from harness_core.rewards.tool_policy import ToolPolicy
     from harness_core.serving.config import ProxyConfig
-    from harness_core.serving.decision_log import DecisionLog
-    from harness_core.serving.spans import DecisionTracer, TraceTarget
     from harness_core.stages.dag import Workspace
-    from harness_core.trajectories.decision_log import LogEntry
 
 app: Final = typer.Typer(rich_markup_mode=None)
+_NICE: Final = 10
+"""How far scoring stands back where nobody waits for it."""
 
 
 @app.command()
@@ -34,6 +31,13 @@ def proxy(
         str, typer.Option(help="off, shadow (only log), rerank (best of K) or filter (rules only).")
     ] = "shadow",
     k: Annotated[int, typer.Option("--k", help="Candidates of a request, 1 to 16.")] = 8,
+    candidate_price: Annotated[
+        float | None,
+        typer.Option(
+            help="Gain in probability of success that one more candidate must bring; K is then the "
+            "most that is asked for."
+        ),
+    ] = None,
     budget_ms: Annotated[float, typer.Option(help="Time for a decision, else fail open.")] = 150.0,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8100,
@@ -74,14 +78,19 @@ def proxy(
     Answers are the upstream's own in `shadow`, and the controller's pick of K in `rerank`. Whatever
     breaks, the agent gets a valid answer of the upstream; what the rules deny stays denied.
     """
+    from harness_core.commands.decision_sink import open_sink  # noqa: PLC0415
+    from harness_core.commands.scoring import scoring_command  # noqa: PLC0415
+    from harness_core.commands.served_models import ServedModels  # noqa: PLC0415
     from harness_core.serving.app import build_app  # noqa: PLC0415  # brings the web server
     from harness_core.serving.config import check_bind  # noqa: PLC0415
+    from harness_core.serving.process_decider import ProcessDecider  # noqa: PLC0415
     from harness_core.serving.server import serve  # noqa: PLC0415
 
     config = _config(
         upstream=upstream,
         mode=mode,
         k=k,
+        candidate_price=candidate_price,
         budget_ms=float(budget_ms),
         host=host,
         port=port,
@@ -99,15 +108,19 @@ def proxy(
     )
     check_bind(config)
     workspace = open_workspace(workdir)
-    with _decision_log(log, trace, workspace) as opened:
-        from harness_core.commands.served_models import ServedModels  # noqa: PLC0415  # torch
-
-        models = ServedModels(workspace, model, run_programs=run_programs)
+    command = scoring_command(
+        workspace, run_programs=run_programs, niceness=_NICE if mode == "shadow" else 0
+    )
+    with open_sink(log, trace, workspace) as opened:
         serve(
             build_app(
                 config,
-                locate=models.locate,
-                open_folder=models.open_folder,
+                locate=ServedModels(workspace, model).locate,
+                make_decider=lambda metrics: ProcessDecider(
+                    command,
+                    max_waiting=config.limits.max_scoring,
+                    note_end=metrics.scorer_ends.inc,
+                ),
                 policy=_policy(workspace),
                 sink=opened,
                 report_outcome=None if opened.log is None else opened.report,
@@ -122,58 +135,6 @@ def _announce(address: str, mode: str) -> None:
     line = orjson.dumps({"base_url": f"{address}/v1", "mode": mode}).decode()
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-class _Sink:
-    """The decision log and the tracer, as far as they are wanted."""
-
-    def __init__(self, log: "DecisionLog | None", tracer: "DecisionTracer | None") -> None:
-        self.log = log
-        self._tracer = tracer
-
-    def append(self, entry: "LogEntry") -> None:
-        """Log an entry and trace a decision."""
-        if self.log is not None:
-            self.log.append(entry)
-        if self._tracer is not None and entry.record == "decision":
-            self._tracer.record(entry)
-
-    def close(self) -> None:
-        """End both; once more does nothing."""
-        if self.log is not None:
-            self.log.close()
-        tracer, self._tracer = self._tracer, None
-        if tracer is not None:
-            tracer.close()
-
-    def report(self, decision_id: str, **values: Any) -> Any:
-        """Log an outcome."""
-        from harness_core.serving.outcomes import report_outcome  # noqa: PLC0415  # for servers
-
-        assert self.log is not None  # only then the route is there
-        return report_outcome(self.log, decision_id, **values)
-
-
-@contextlib.contextmanager
-def _decision_log(
-    folder: Path | None, trace: str | None, workspace: "Workspace"
-) -> Iterator[_Sink]:
-    from harness_core.serving.decision_log import DecisionLog  # noqa: PLC0415  # for servers
-
-    tracer: DecisionTracer | None = None
-    if trace is not None:
-        from harness_core.serving.spans import open_tracer  # noqa: PLC0415  # may bring MLflow
-        from harness_core.stages.register import STORE  # noqa: PLC0415
-
-        if trace not in {"mlflow", "otlp"}:
-            raise ParameterError(f"--trace {trace}: expected mlflow or otlp")
-        target: TraceTarget = "mlflow" if trace == "mlflow" else "otlp"
-        tracer = open_tracer(target, store=workspace.path(STORE))
-    sink = _Sink(None if folder is None else DecisionLog(folder), tracer)
-    try:
-        yield sink
-    finally:
-        sink.close()
 
 
 def _config(**values: Any) -> "ProxyConfig":

@@ -21,11 +21,12 @@ from harness_core.serving.auth import Keys, check_signature
 from harness_core.serving.chat_dialect import ChatDialect
 from harness_core.serving.completions_dialect import CompletionsDialect
 from harness_core.serving.config import ProxyConfig
+from harness_core.serving.deciding import Decider
 from harness_core.serving.endpoint import Endpoint, Services, read_object
 from harness_core.serving.judging import DecisionSink
 from harness_core.serving.limits import Admission
 from harness_core.serving.metrics import ProxyMetrics
-from harness_core.serving.model_watch import Locate, ModelWatch, OpenFolder
+from harness_core.serving.model_watch import ModelWatch
 from harness_core.serving.openapi import openapi_document
 from harness_core.serving.ranking import ModelEndpoint
 from harness_core.serving.recorder import Recorder
@@ -33,6 +34,7 @@ from harness_core.serving.refusals import Refusal
 from harness_core.serving.relay import read_body
 from harness_core.serving.responses_dialect import ResponsesDialect
 from harness_core.serving.scorer import Scorer
+from harness_core.serving.selector import Locate
 from harness_core.serving.upstream import Upstream
 
 ReportOutcome = Callable[..., Any]
@@ -44,7 +46,7 @@ def build_app(
     config: ProxyConfig,
     *,
     locate: Locate,
-    open_folder: OpenFolder,
+    make_decider: Callable[[ProxyMetrics], Decider],
     policy: ToolPolicy,
     sink: DecisionSink | None = None,
     report_outcome: ReportOutcome | None = None,
@@ -55,14 +57,14 @@ def build_app(
     Args:
         config: of the proxy.
         locate: says which model is to be used.
-        open_folder: opens it.
+        make_decider: who decides, told where to count.
         policy: tool calls that are denied whatever the model is.
         sink: where decisions are logged; None for nowhere.
         report_outcome: takes outcomes that clients report.
         transport: to the upstream, instead of the network.
     """
     metrics = ProxyMetrics()
-    scorer = Scorer(policy, metrics, max_waiting=config.limits.max_scoring)
+    scorer = Scorer(policy, metrics, make_decider(metrics))
     services = Services(
         config=config,
         keys=Keys(config.keys),
@@ -72,9 +74,7 @@ def build_app(
         recorder=Recorder(sink, metrics),
         metrics=metrics,
     )
-    watch = ModelWatch(
-        scorer, metrics, locate=locate, open_folder=open_folder, poll_s=config.poll_s
-    )
+    watch = ModelWatch(scorer.decider, metrics, locate=locate, poll_s=config.poll_s)
     own = _OwnRoutes(services, watch, report_outcome)
     app = Starlette(
         routes=[
@@ -113,7 +113,7 @@ def _lifespan(
             looking.cancel()
             watch.close()
             await services.recorder.close(timeout_s=_CLOSE_S)
-            services.scorer.close()
+            await services.scorer.close()
             await services.upstream.close()
 
     return lifespan
@@ -137,13 +137,13 @@ class _OwnRoutes:
     async def readyz(self, request: Request) -> Response:
         """Requests are answered; a model may still be missing, then nothing is ranked."""
         del request
-        model = self._services.scorer.model
-        version = None if model is None else model.version
+        version = self._version
         return _json({"status": "ready", "model": version, "mode": self._services.config.mode})
 
     async def metrics(self, request: Request) -> Response:
         """Counters for Prometheus."""
         self._check_key(request)
+        self._services.metrics.in_use(self._version)
         return Response(self._services.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(self, request: Request) -> Response:
@@ -184,6 +184,11 @@ class _OwnRoutes:
             self._check_key(request)
         self._watch.poke()
         return _json({"status": "looking"}, status=202)
+
+    @property
+    def _version(self) -> str | None:
+        in_use = self._services.scorer.in_use
+        return None if in_use is None else in_use.version
 
     def _check_key(self, request: Request) -> None:
         self._services.keys.identify(Headers(scope=request.scope), address=_address(request))

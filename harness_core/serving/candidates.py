@@ -34,6 +34,8 @@ class Gathered:
     usage: dict[str, int] = field(default_factory=dict)
     """Tokens of all calls together."""
     n_calls: int = 0
+    n_asked: int = 0
+    """How many candidates were asked for."""
 
     def add(self, dialect: Dialect, replies: Sequence[Reply | Refusal]) -> None:
         """Take in replies."""
@@ -49,6 +51,20 @@ class Gathered:
             ]
             for name, value in dialect.usage(document).items():
                 self.usage[name] = self.usage.get(name, 0) + value
+
+    def join(self, other: "Gathered") -> None:
+        """Take in what was gathered later, at the same conversation."""
+        self.candidates += other.candidates
+        self.first = self.first or other.first
+        self.failure = self.failure or other.failure
+        self.add_cost(other)
+
+    def add_cost(self, other: "Gathered") -> None:
+        """Count what was paid for candidates that are not among ours."""
+        self.n_calls += other.n_calls
+        self.n_asked += other.n_asked
+        for name, value in other.usage.items():
+            self.usage[name] = self.usage.get(name, 0) + value
 
     @property
     def cost(self) -> dict[str, int]:
@@ -69,7 +85,7 @@ def sent_body(body: JsonObject) -> JsonObject:
 
 
 async def gather(
-    upstream: Upstream, dialect: Dialect, call: Call, body: JsonObject, *, wanted: int
+    upstream: Upstream, dialect: Dialect, call: Call, body: JsonObject, *, wanted: int, before: int
 ) -> Gathered:
     """Ask for candidates until there are `wanted` ones, or the upstream gives no more.
 
@@ -79,7 +95,16 @@ async def gather(
         call: the client's request.
         body: its JSON.
         wanted: number of candidates.
+        before: how many of this request were asked for before: these ones must be others.
     """
+    gathered = await _gather(upstream, dialect, call, body, wanted=wanted, before=before)
+    gathered.n_asked = wanted
+    return gathered
+
+
+async def _gather(
+    upstream: Upstream, dialect: Dialect, call: Call, body: JsonObject, *, wanted: int, before: int
+) -> Gathered:
     gathered = Gathered()
     model = f"{dialect.path} {body.get('model')}"
     single = {
@@ -90,14 +115,16 @@ async def gather(
     if "stream" in single:
         single["stream"] = False
     if dialect.takes_n and wanted > 1 and not upstream.refuses_n(model):
-        gathered.add(dialect, [await _try(upstream, call.asking(_together(single, body, wanted)))])
+        together = _numbered(_together(single, body, wanted), before)
+        gathered.add(dialect, [await _try(upstream, call.asking(together, number=before))])
         refused = gathered.failure
         if refused is not None:
             if not isinstance(refused, Reply) or refused.status not in _MAY_BE_N:
                 return gathered
             # Perhaps it minds the `n`, perhaps something else: one candidate alone will tell.
             gathered = Gathered(n_calls=gathered.n_calls)
-            gathered.add(dialect, [await _try(upstream, call.asking(single))])
+            alone = call.asking(_numbered(single, before), number=before)
+            gathered.add(dialect, [await _try(upstream, alone)])
             if gathered.failure is not None:
                 return gathered
         if len(gathered.candidates) < wanted and gathered.candidates:
@@ -106,7 +133,7 @@ async def gather(
     if missing > 0 and (gathered.candidates or not gathered.n_calls):
         calls = [
             call.asking(_numbered(single, number), number=number)
-            for number in range(gathered.n_calls, gathered.n_calls + missing)
+            for number in range(before + gathered.n_calls, before + gathered.n_calls + missing)
         ]
         gathered.add(dialect, await upstream.ask_all(calls))
     return gathered

@@ -14,6 +14,7 @@ from harness_core.serving.dialect import (
 from harness_core.serving.streams import DONE, StreamContent, sse
 from harness_core.trajectories.schema import JsonObject
 
+_SYSTEM: Final = ("system", "developer")
 _WHOLE: Final = ("role", "id", "type")
 """Strings of a delta that are said once; all others grow."""
 
@@ -30,6 +31,21 @@ class ChatDialect:
         if not found:
             raise ValueError("no messages")
         return [Message.model_validate(readable_calls(item)) for item in found]
+
+    def guided(self, body: JsonObject, text: str) -> JsonObject | None:
+        """The text ends the first system message, or is one: many servers take no second one."""
+        messages = objects(body.get("messages"))
+        if not messages:
+            return None
+        first, rest = messages[0], messages[1:]
+        content = first.get("content")
+        if first.get("role") not in _SYSTEM:
+            return {**body, "messages": [{"role": "system", "content": text}, *messages]}
+        if isinstance(content, list):
+            grown: Any = [*content, {"type": "text", "text": text}]
+        else:
+            grown = f"{content}\n\n{text}" if content else text
+        return {**body, "messages": [{**first, "content": grown}, *rest]}
 
     def choices(self, reply: JsonObject) -> list[JsonObject]:
         """The choices that hold a message, by their index."""

@@ -24,6 +24,11 @@ class CompletionsDialect:
             raise ValueError("no single prompt of text")  # noqa: TRY004  # data, not a program's error
         return [Message(role="user", content=prompt)]
 
+    def guided(self, body: JsonObject, text: str) -> JsonObject | None:
+        """The text before the prompt."""
+        (prompt,) = self.messages(body)
+        return {**body, "prompt": f"{text}\n\n{prompt.text}"}
+
     def choices(self, reply: JsonObject) -> list[JsonObject]:
         """The choices that hold a text."""
         found = objects(reply.get("choices"))

@@ -50,6 +50,9 @@ class ProxyConfig(Record):
     mode: ProxyMode = "shadow"
     k: int = Field(default=8, ge=1, le=K_LIMIT)
     """Candidates of a request, where the client does not say."""
+    candidate_price: float | None = Field(default=None, ge=0, le=1)
+    """What one more candidate costs, in probability of success: with it K is the most that is
+    asked for, and fewer where that is not worth it. Without, all K are asked for at once."""
     budget_ms: float = Field(default=150.0, gt=0, le=60_000)
     """Time for a decision once the last candidate is there."""
     host: str = "127.0.0.1"

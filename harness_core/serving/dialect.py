@@ -31,6 +31,9 @@ class Dialect(Protocol):
             ValueError: there is none that can be read.
         """
 
+    def guided(self, body: JsonObject, text: str) -> JsonObject | None:
+        """The request with a text before its prompt; None where there is no place for one."""
+
     def choices(self, reply: JsonObject) -> list[JsonObject]:
         """The candidates of a reply, in their order."""
 

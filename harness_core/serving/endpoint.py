@@ -140,9 +140,12 @@ class Kept:
     def __init__(self, max_bytes: int) -> None:
         self._left = max_bytes
         self._parts: list[bytes] = []
+        self.n_bytes = 0
+        """Of the answer so far, with its encoding."""
 
     def add(self, part: bytes) -> None:
         """Keep a part; one that is too long makes the copy worthless."""
+        self.n_bytes += len(part)
         self._left -= len(part)
         if self._left < 0:
             self._parts.clear()

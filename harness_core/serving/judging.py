@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from harness_core.controller.decision import Decision, FilteredCandidate, Reason
+from harness_core.controller.decision import Decision, FilteredCandidate, GuidanceRetry, Reason
 from harness_core.serving.config import ProxyMode
 from harness_core.serving.conversation import Question
-from harness_core.serving.scorer import Scorer, Screened
+from harness_core.serving.deciding import Wish
+from harness_core.serving.scorer import Scored, Scorer, Screened
 from harness_core.trajectories.decision_log import LogEntry, LoggedDecision
 from harness_core.trajectories.schema import Usage
 
@@ -39,6 +40,16 @@ class Judged:
     """Rules that took candidates out."""
     review: bool = False
     """Whether a person has to agree before the first one is run."""
+    wants_more: bool = False
+    """Whether one more candidate would be worth its price."""
+
+    @property
+    def retry(self) -> GuidanceRetry | None:
+        """With what to ask the agent's model again, where the controller would rather do that."""
+        decision = self.decision
+        if decision is None or decision.chosen_index is not None or not self.order:
+            return None
+        return decision.guidance
 
     @property
     def is_open(self) -> bool:
@@ -55,17 +66,29 @@ _STOOD_ASIDE: Final = frozenset(
 )
 
 
-async def rank(
-    scorer: Scorer, question: Question, goal: Mapping[str, float] | None, *, budget_s: float
-) -> Judged:
+async def watch(scorer: Scorer, wish: Wish, *, budget_s: float) -> Judged:
+    """What the controller would choose, where the agent has its answer already.
+
+    Without its choice nothing is said of the candidates: rules protect nobody any more.
+    """
+    scored = await scorer.score(wish, budget_s=budget_s)
+    if scored.decision is None:
+        return Judged(order=(), reason=scored.failure or "", failure=scored.failure)
+    return _judged(scored, scored.decision, len(wish.question.candidates))
+
+
+async def rank(scorer: Scorer, wish: Wish, *, budget_s: float) -> Judged:
     """Let the controller choose; without its choice, the first candidate that no rule denies."""
-    scored = await scorer.score(question, goal, budget_s=budget_s)
-    decision = scored.decision
-    if decision is None:
-        screened = await scorer.screen(question)
-        return _first_allowed(screened, len(question.candidates), failure=scored.failure)
+    scored = await scorer.score(wish, budget_s=budget_s)
+    n = len(wish.question.candidates)
+    if scored.decision is None:
+        return _first_allowed(await scorer.screen(wish.question), n, failure=scored.failure)
+    return _judged(scored, scored.decision, n)
+
+
+def _judged(scored: Scored, decision: Decision, n: int) -> Judged:
     taken_out = {item.index: item.rules for item in decision.filtered}
-    allowed = [index for index in range(len(question.candidates)) if index not in taken_out]
+    allowed = [index for index in range(n) if index not in taken_out]
     chosen = decision.chosen_index
     if chosen is not None:
         rest = [index for index in allowed if index != chosen]
@@ -78,6 +101,7 @@ async def rank(
         n_denied=len(taken_out),
         rules=tuple(rule for rules in taken_out.values() for rule in rules),
         review=bool(allowed) and allowed[0] in {item.index for item in decision.needs_review},
+        wants_more=scored.wants_more,
     )
 
 
@@ -136,6 +160,7 @@ def log_entry(
     goal: Mapping[str, float] | None,
     answered: Sequence[int],
     usage: Mapping[str, int],
+    n_asked: int,
 ) -> LoggedDecision:
     """What is kept of one request.
 
@@ -148,6 +173,7 @@ def log_entry(
         goal: weights given with the request.
         answered: candidates that the agent got, the first one first.
         usage: tokens of all candidates together.
+        n_asked: how many candidates the upstream was asked for.
     """
     decision = judged.decision
     named = decision and decision.model_copy(update={"decision_id": decision_id})
@@ -164,6 +190,7 @@ def log_entry(
         failure=None if named else (judged.failure or judged.reason),
         answered_index=first,
         propensity=None if first is None else judged.propensity,
+        n_asked=n_asked,
         usage=Usage(
             prompt_tokens=usage.get("prompt_tokens"),
             completion_tokens=usage.get("completion_tokens"),

@@ -45,6 +45,8 @@ class Knobs:
     k: int
     budget_s: float
     goal: dict[str, float] | None
+    price: float | None
+    """Of one more candidate; None asks for all K at once."""
 
 
 def read_knobs(headers: Headers, config: ProxyConfig) -> Knobs:
@@ -68,6 +70,7 @@ def read_knobs(headers: Headers, config: ProxyConfig) -> Knobs:
         k=int(_number(headers, "k", config.k, low=1, high=K_LIMIT, whole=True)),
         budget_s=_number(headers, "budget-ms", config.budget_ms, low=1, high=_MAX_BUDGET_MS) / 1000,
         goal=_goal(headers),
+        price=_price(headers, config),
     )
 
 
@@ -102,6 +105,12 @@ def _number(
         kind = "a whole number" if whole else "a number"
         raise _wrong(name, f"expected {kind} from {low} to {high}")
     return value
+
+
+def _price(headers: Headers, config: ProxyConfig) -> float | None:
+    default = config.candidate_price
+    found = _number(headers, "candidate-price", -1.0 if default is None else default, low=0, high=1)
+    return None if found < 0 else found
 
 
 def _goal(headers: Headers) -> dict[str, float] | None:

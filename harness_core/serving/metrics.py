@@ -60,6 +60,11 @@ class ProxyMetrics:
         self.model_loads = Counter(
             "harness_proxy_model_loads", "Models that were opened.", ["result"], registry=own
         )
+        self.scorer_ends = Counter(
+            "harness_proxy_scorer_ends",
+            "Scoring processes that died, or hung and were ended; each is followed by another.",
+            registry=own,
+        )
         self.model = Gauge(
             "harness_proxy_model", "1 for the model in use.", ["version"], registry=own
         )

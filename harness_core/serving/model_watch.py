@@ -3,45 +3,24 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import NamedTuple
 
+from harness_core.serving.deciding import Decider
 from harness_core.serving.metrics import ProxyMetrics
-from harness_core.serving.scorer import OpenModel, Scorer
+from harness_core.serving.selector import Locate
 
 _LOG = logging.getLogger("harness")
 
 
-class Located(NamedTuple):
-    """A model folder; another model has another version."""
-
-    version: str
-    folder: Path
-
-
-Locate = Callable[[], Located | None]
-"""Says which model is to be used, cheaply; None for none."""
-OpenFolder = Callable[[Located], OpenModel]
-
-
 class ModelWatch:
-    """Keeps a scorer's model up to date."""
+    """Keeps the model of whoever decides up to date."""
 
     def __init__(
-        self,
-        scorer: Scorer,
-        metrics: ProxyMetrics,
-        *,
-        locate: Locate,
-        open_folder: OpenFolder,
-        poll_s: float,
+        self, decider: Decider, metrics: ProxyMetrics, *, locate: Locate, poll_s: float
     ) -> None:
-        self._scorer = scorer
+        self._decider = decider
         self._metrics = metrics
         self._locate = locate
-        self._open_folder = open_folder
         self._poll_s = poll_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._poked = asyncio.Event()
@@ -50,12 +29,25 @@ class ModelWatch:
 
     def poke(self) -> None:
         """Look now."""
-        self._seen = None if self._scorer.model is None else self._scorer.model.version
+        in_use = self._decider.in_use
+        self._seen = None if in_use is None else in_use.version
         self._poked.set()
 
     async def refresh(self) -> None:
         """Look for another model and use it; whatever fails, the present one stays."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._refresh)
+        try:
+            loop = asyncio.get_running_loop()
+            located = await loop.run_in_executor(self._thread, self._locate)
+            if located is None or located.version == self._seen:
+                return
+            self._seen = located.version
+            await self._decider.open(located)
+        except Exception as error:  # noqa: BLE001  # a bad model must not end what serves
+            self._metrics.model_loads.labels(result="failed").inc()
+            _LOG.warning("proxy: the model cannot be opened: %s", error)
+            return
+        self._metrics.model_loads.labels(result="opened").inc()
+        _LOG.info("proxy: model %s is in use", located.version)
 
     async def run(self) -> None:
         """Look from time to time, until cancelled."""
@@ -69,18 +61,3 @@ class ModelWatch:
     def close(self) -> None:
         """Stop looking."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _refresh(self) -> None:
-        try:
-            located = self._locate()
-            if located is None or located.version == self._seen:
-                return
-            self._seen = located.version
-            model = self._open_folder(located)
-        except Exception as error:  # noqa: BLE001  # a bad model must not end what serves
-            self._metrics.model_loads.labels(result="failed").inc()
-            _LOG.warning("proxy: the model cannot be opened: %s", error)
-            return
-        self._metrics.model_loads.labels(result="opened").inc()
-        self._scorer.swap(model)
-        _LOG.info("proxy: model %s is in use", model.version)

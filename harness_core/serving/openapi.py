@@ -24,6 +24,7 @@ _HEADERS: Final = (
     ("x-harness-mode", {"type": "string", "enum": ["off", "shadow", "rerank", "filter"]}),
     ("x-harness-k", {"type": "integer", "minimum": 1, "maximum": 16}),
     ("x-harness-budget-ms", {"type": "number", "minimum": 1, "maximum": 60000}),
+    ("x-harness-candidate-price", {"type": "number", "minimum": 0, "maximum": 1}),
 )
 _OBJECT: Final = {"type": "object"}
 _HARNESS: Final = {

@@ -5,10 +5,11 @@ from typing import Any, Final
 import httpx
 import orjson
 
-from harness_core.importers.chat import Message
-from harness_core.serving.candidates import Candidate, Gathered, gather, own_n
+from harness_core.serving.candidates import Gathered, own_n
+from harness_core.serving.choosing import LONG_BODY, Choosing, model_name
 from harness_core.serving.config import K_LIMIT
 from harness_core.serving.conversation import Question, question_of
+from harness_core.serving.deciding import Wish
 from harness_core.serving.dialect import Dialect
 from harness_core.serving.endpoint import (
     DECISION_ID,
@@ -22,7 +23,7 @@ from harness_core.serving.endpoint import (
     read_object,
     without_harness,
 )
-from harness_core.serving.judging import Judged, log_entry, new_decision_id, rank, sift
+from harness_core.serving.judging import Judged, log_entry, new_decision_id, watch
 from harness_core.serving.knobs import HarnessFields, read_fields
 from harness_core.serving.refusals import Refusal
 from harness_core.serving.relay import is_event_stream, send_made
@@ -32,8 +33,6 @@ from harness_core.trajectories.schema import JsonObject
 
 SHADOW_S: Final = 30.0
 """Time for a decision that nobody waits for."""
-_LONG_BODY: Final = 1 << 16
-"""Bytes above which a conversation is taken apart outside the event loop."""
 
 
 class ModelEndpoint(Endpoint):
@@ -97,12 +96,14 @@ class ModelEndpoint(Endpoint):
                 return None
             said = [dialect.said(choice) for choice in choices]
             question = question_of(
-                dialect.messages(asked.body or {}), said, fields, model=_model(reply, asked)
+                dialect.messages(asked.body or {}), said, fields, model=model_name(reply, asked)
             )
             return question, dialect.usage(reply)
 
+        is_long = max(kept.n_bytes, len(asked.call.content)) > LONG_BODY
         try:
-            found = await services.scorer.aside(read)
+            # Another thread would cost the event loop more than a short conversation does.
+            found = await services.scorer.aside(read) if is_long else read()
         except (ValueError, RuntimeError):
             found = None
         if found is None:
@@ -110,7 +111,8 @@ class ModelEndpoint(Endpoint):
             return
         question, usage = found
         goal = asked.knobs.goal or fields.goal
-        judged = await rank(services.scorer, question, goal, budget_s=SHADOW_S)
+        wish = Wish(question, goal, is_urgent=False)
+        judged = await watch(services.scorer, wish, budget_s=SHADOW_S)
         self._note(asked, judged)
         services.metrics.used(usage)
         services.recorder.put(
@@ -124,6 +126,7 @@ class ModelEndpoint(Endpoint):
                 goal=goal,
                 answered=[0],
                 usage=usage,
+                n_asked=own_n(asked.body or {}),
             )
         )
 
@@ -145,77 +148,37 @@ class ModelEndpoint(Endpoint):
         if body is None:
             raise Refusal(400, "invalid_json", "The body is no JSON object.")
         fields = read_fields(body)
-        n, mode = own_n(body), asked.knobs.mode
+        n = own_n(body)
         if n > K_LIMIT:
             raise Refusal(
                 400, "invalid_value", f"n: this proxy ranks at most {K_LIMIT} choices.", param="n"
             )
-        wanted = max(n, asked.knobs.k) if mode == "rerank" else n
-        gathered = await gather(services.upstream, self._dialect, asked.call, body, wanted=wanted)
+        found = await Choosing(services, self._dialect, asked, fields).choose()
+        gathered, judged, question = found.gathered, found.judged, found.question
         if not gathered.candidates:
             await self._fail(asked, gathered)
             return
-        goal = asked.knobs.goal or fields.goal
-        judged, question = await self._judge(asked, gathered, fields)
-        if mode == "filter" and len(judged.order) < n < asked.knobs.k:
-            more = await gather(
-                services.upstream, self._dialect, asked.call, body, wanted=asked.knobs.k - n
-            )
-            gathered = _joined(gathered, more)
-            judged, question = await self._judge(asked, gathered, fields)
-        picked = judged.order[:n]
         decision_id = new_decision_id()
-        await self._answer(asked, gathered, judged, decision_id=decision_id, n=n)
         self._note(asked, judged)
         services.metrics.used(gathered.usage)
+
+        def entry() -> LoggedDecision:
+            assert question is not None
+            return log_entry(
+                judged,
+                question,
+                decision_id=decision_id,
+                mode=asked.knobs.mode,
+                session_id=fields.session_id,
+                goal=asked.knobs.goal or fields.goal,
+                answered=judged.order[:n],
+                usage=gathered.usage,
+                n_asked=gathered.n_asked,
+            )
+
         if question is not None:
-            known = question
-
-            def entry() -> LoggedDecision:
-                return log_entry(
-                    judged,
-                    known,
-                    decision_id=decision_id,
-                    mode=mode,
-                    session_id=fields.session_id,
-                    goal=goal,
-                    answered=picked,
-                    usage=gathered.usage,
-                )
-
-            services.recorder.put(entry)
-
-    async def _judge(
-        self, asked: Asked, gathered: Gathered, fields: HarnessFields
-    ) -> tuple[Judged, Question | None]:
-        dialect, scorer, knobs = self._dialect, self._services.scorer, asked.knobs
-        readable = [(item, said) for item in gathered.candidates if (said := self._said(item))]
-        gathered.candidates = [item for item, _ in readable] or gathered.candidates
-        if not readable:
-            # Nothing is known of them, not even that they are harmless.
-            return Judged(order=(), reason="unreadable", failure="unreadable"), None
-        reply = readable[0][0].reply
-
-        def read() -> Question:
-            try:
-                messages = dialect.messages(asked.body or {})
-            except ValueError:
-                messages = []
-            said = [one for _, one in readable]
-            return question_of(messages, said, fields, model=_model(reply, asked))
-
-        is_long = len(asked.call.content) > _LONG_BODY
-        question = await scorer.aside(read) if is_long else read()
-        if knobs.mode == "filter":
-            return await sift(scorer, question), question
-        goal = knobs.goal or fields.goal
-        return await rank(scorer, question, goal, budget_s=knobs.budget_s), question
-
-    def _said(self, item: Candidate) -> Message | None:
-        try:
-            return self._dialect.said(item.choice)
-        except ValueError:
-            return None
+            await services.recorder.keep(entry)
+        await self._answer(asked, gathered, judged, decision_id=decision_id, n=n)
 
     async def _answer(
         self, asked: Asked, gathered: Gathered, judged: Judged, *, decision_id: str, n: int
@@ -267,22 +230,3 @@ class ModelEndpoint(Endpoint):
 
     def _opened(self, reason: str) -> None:
         self._services.metrics.fail_open.labels(reason=reason).inc()
-
-
-def _model(reply: JsonObject, asked: Asked) -> str:
-    """Name of the model: as the answer has it, else as it was asked for."""
-    return str(reply.get("model") or (asked.body or {}).get("model") or "")
-
-
-def _joined(one: Gathered, other: Gathered) -> Gathered:
-    usage = {
-        name: one.usage.get(name, 0) + other.usage.get(name, 0)
-        for name in one.usage.keys() | other.usage.keys()
-    }
-    return Gathered(
-        candidates=[*one.candidates, *other.candidates],
-        first=one.first or other.first,
-        failure=one.failure or other.failure,
-        usage=usage,
-        n_calls=one.n_calls + other.n_calls,
-    )

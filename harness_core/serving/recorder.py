@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from harness_core.serving.judging import DecisionSink
@@ -12,6 +12,8 @@ from harness_core.serving.metrics import ProxyMetrics
 from harness_core.trajectories.decision_log import LogEntry
 
 _MAX_WAITING: Final = 10_000
+_PATIENCE_S: Final = 1.0
+"""A disk that takes longer must not hold an agent up."""
 _LOG = logging.getLogger("harness")
 
 
@@ -25,18 +27,29 @@ class Recorder:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="log")
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, make: Callable[[], LogEntry]) -> None:
-        """Write an entry, which is made by the writer too."""
+    def put(self, make: Callable[[], LogEntry]) -> Future[None] | None:
+        """Write an entry, which is made by the writer too; None if it is not written."""
         if self._sink is None:
-            return
+            return None
         if not self._slots.acquire(blocking=False):
             self._metrics.log_records.labels(result="dropped").inc()
-            return
+            return None
         try:
-            self._writer.submit(self._write, self._sink, make)
+            return self._writer.submit(self._write, self._sink, make)
         except RuntimeError:  # it was closed
             self._slots.release()
             self._metrics.log_records.labels(result="dropped").inc()
+            return None
+
+    async def keep(self, make: Callable[[], LogEntry]) -> None:
+        """Write an entry and wait until the log has it, but no longer than an answer may wait.
+
+        Whoever is then told the id of a decision can report what came of it, whatever happens to
+        this process.
+        """
+        writing = self.put(make)
+        if writing is not None:
+            await asyncio.wait({asyncio.wrap_future(writing)}, timeout=_PATIENCE_S)
 
     def afterwards(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on while the client has its answer already."""

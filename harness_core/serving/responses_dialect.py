@@ -33,6 +33,12 @@ class ResponsesDialect:
             raise ValueError("no input")
         return found
 
+    def guided(self, body: JsonObject, text: str) -> JsonObject | None:
+        """The text ends the instructions."""
+        instructions = body.get("instructions")
+        grown = f"{instructions}\n\n{text}" if instructions else text
+        return {**body, "instructions": grown}
+
     def choices(self, reply: JsonObject) -> list[JsonObject]:
         """The response itself, if it says or calls anything."""
         kinds = {item.get("type") for item in objects(reply.get("output"))}

@@ -41,6 +41,8 @@ class LoggedDecision(Record):
     """Candidate that the agent got: the first in shadow, whatever was chosen; None for none."""
     propensity: float | None = Field(default=None, ge=0, le=1)
     """Probability with which that one was answered."""
+    n_asked: int | None = Field(default=None, ge=1)
+    """How many candidates the agent's model was asked for, those that were given up included."""
     usage: Usage = Usage()
     """Summed over all candidates."""
 

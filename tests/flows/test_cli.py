@@ -51,6 +51,7 @@ def test_all_verbs_of_the_contract_are_there():
         "doctor",
         "bench",
         "calibrate",
+        *("proxy", "outcome", "why", "replay", "review", "blind"),
     }
     assert names == {*STAGES, *contract}
 

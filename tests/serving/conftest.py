@@ -1,9 +1,10 @@
 """A stub upstream and proxies in front of it, each a real server on a port of its own."""
 
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,76 +13,15 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness_core.controller.decision import Decision, Reason
-from harness_core.controller.guard import filter_dangerous
-from harness_core.rewards.tool_policy import PolicyRule, ToolPolicy
 from harness_core.serving.app import build_app
 from harness_core.serving.config import ProxyConfig, ProxyLimits
-from harness_core.serving.conversation import actions_of
-from harness_core.serving.model_watch import Located
-from harness_core.serving.scorer import OpenModel
+from harness_core.serving.selector import Located, OpenModel
 from harness_core.serving.server import server_config
+from harness_core.serving.thread_decider import ThreadDecider
 from harness_core.trajectories.decision_log import LogEntry
-from harness_core.trajectories.vocabulary import Language
-from tests.serving.stub_upstream import Stub, running, served
-
-POLICY = ToolPolicy(
-    version=1,
-    default="allow",
-    rules=(
-        PolicyRule(id="entry-files", tool=("write_*",), effect="deny"),
-        PolicyRule(id="weather", tool=("get_*",), effect="needs_review"),
-    ),
-)
-GOOD_ENOUGH_S = 5.0
-
-
-class ShortestFirst:
-    """A controller that likes short texts, and does what a test tells it besides."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-        self.asked: list[tuple[dict[str, Any], list[dict[str, Any]], Any]] = []
-        self.waits_for: threading.Event | None = None
-        self.raises: BaseException | None = None
-
-    def select(
-        self,
-        state: Mapping[str, Any],
-        candidates: Sequence[Mapping[str, Any]],
-        goal: Mapping[str, float] | None = None,
-        *,
-        rng: Any = None,
-    ) -> Decision:
-        self.asked.append((dict(state), [dict(one) for one in candidates], goal))
-        if self.waits_for is not None:
-            self.waits_for.wait(GOOD_ENOUGH_S)
-        if self.raises is not None:
-            raise self.raises
-        actions = actions_of([dict(one) for one in candidates])
-        language = Language(state["language"])
-        filtered = filter_dangerous(actions, language=language, policy=POLICY)
-        out = {item.index for item in filtered}
-        scores = tuple(
-            None if index in out else -float(len(one["text"]))
-            for index, one in enumerate(candidates)
-        )
-        kept = [index for index, score in enumerate(scores) if score is not None]
-        best = max(kept, key=lambda index: scores[index] or 0.0) if kept else None
-        values: dict[str, Any] = {
-            "decision_id": "inner",
-            "chosen_index": best,
-            "scores": scores,
-            "component_scores": ({},) * len(scores),
-            "success_probability": 0.5,
-            "reason": Reason.BEST_SCORE if kept else Reason.ALL_FILTERED,
-            "fallback": None,
-            "filtered": filtered,
-            "propensity": 1.0,
-            "model_digest": "m",
-            "feature_fingerprint": "f",
-        }
-        return Decision(**{**values, **(self.changes if kept else {})})
+from tests.serving.fake_selector import GOOD_ENOUGH_S, POLICY, ShortestFirst
+from tests.serving.servers import running, served
+from tests.serving.stub_upstream import Stub
 
 
 @dataclass
@@ -120,6 +60,7 @@ class Models:
     """What `locate` and `open_folder` of a command would find."""
 
     selector: Any
+    k_max: int | None = None
     version: str | None = "1"
     damaged: bool = False
     opened: list[str] = field(default_factory=list)
@@ -135,6 +76,7 @@ class Models:
         return OpenModel(
             version=located.version,
             selector=self.selector,
+            k_max=self.k_max,
             close=lambda: self.closed.append(located.version),
         )
 
@@ -191,11 +133,14 @@ StartProxy = Callable[..., Proxied]
 
 @contextmanager
 def proxied(**options: Any) -> Iterator[Proxied]:
+    sink = options.pop("sink", None) or Sink()
     stub = options.pop("stub", None) or Stub()
     selector = options.pop("selector", None) or ShortestFirst()
     models = options.pop("models", None) or Models(selector)
     limits = ProxyLimits(**options.pop("limits", {}))
-    sink = Sink()
+    make_decider = options.pop("make_decider", None) or (
+        lambda _: ThreadDecider(models.open_folder, max_waiting=limits.max_scoring)
+    )
     outcomes: list[Any] = []
 
     def report(decision_id: str, **values: Any) -> Outcome:
@@ -209,7 +154,7 @@ def proxied(**options: Any) -> Iterator[Proxied]:
         app = build_app(
             config,
             locate=models.locate,
-            open_folder=models.open_folder,
+            make_decider=make_decider,
             policy=POLICY,
             sink=sink,
             report_outcome=report,
@@ -218,6 +163,21 @@ def proxied(**options: Any) -> Iterator[Proxied]:
         settings.log_level = "critical"
         url = stack.enter_context(running(settings))
         yield Proxied(url, stub, stub_url, sink, models, outcomes)
+
+
+@contextmanager
+def connected(proxy: Proxied) -> Iterator[socket.socket]:
+    host, port = proxy.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        yield connection
+
+
+def says(connection: socket.socket) -> bytes:
+    received = b""
+    with suppress(TimeoutError, ConnectionError):
+        while part := connection.recv(65536):
+            received += part
+    return received
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import openai
 import pytest
 
 from tests.serving.conftest import Proxied, StartProxy, proxied, python
-from tests.serving.stub_upstream import GOOD, ODD_STREAMS, Stub
+from tests.serving.stub_documents import GOOD, ODD_STREAMS
+from tests.serving.stub_upstream import Stub
 
 MODES = ("off", "shadow", "rerank", "filter")
 MESSAGES: list[Any] = [{"role": "user", "content": "Add two numbers."}]

@@ -17,7 +17,9 @@ import pytest
 from harness_core.cli import app, run_app
 from harness_core.serving.decision_log import read_log
 from tests.serving.conftest import ask
-from tests.serving.stub_upstream import GOOD, Stub, served
+from tests.serving.servers import served
+from tests.serving.stub_documents import GOOD
+from tests.serving.stub_upstream import Stub
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9/v1"]
 

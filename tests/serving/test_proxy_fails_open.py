@@ -9,10 +9,10 @@ import pytest
 
 from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Reason
-from harness_core.serving.model_watch import Located
-from harness_core.serving.scorer import OpenModel
-from tests.serving.conftest import Models, Proxied, ShortestFirst, StartProxy, ask, proxied, python
-from tests.serving.stub_upstream import GOOD, LONG
+from harness_core.serving.selector import Located, OpenModel
+from tests.serving.conftest import Models, Proxied, StartProxy, ask, proxied, python
+from tests.serving.fake_selector import ShortestFirst
+from tests.serving.stub_documents import GOOD, LONG
 
 
 @pytest.fixture(scope="module")

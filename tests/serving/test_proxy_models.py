@@ -12,15 +12,8 @@ from starlette.datastructures import Headers
 
 from harness_core.serving.auth import check_signature, signature
 from harness_core.serving.refusals import Refusal
-from tests.serving.conftest import (
-    GOOD_ENOUGH_S,
-    Models,
-    Proxied,
-    ShortestFirst,
-    StartProxy,
-    ask,
-    python,
-)
+from tests.serving.conftest import Models, Proxied, StartProxy, ask, python
+from tests.serving.fake_selector import GOOD_ENOUGH_S, ShortestFirst
 
 SECRET = SecretStr("whsec")
 

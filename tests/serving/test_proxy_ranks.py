@@ -1,5 +1,6 @@
 """In `rerank` and `filter` the agent gets the best of K candidates that no rule takes out."""
 
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -7,7 +8,8 @@ import pytest
 
 from harness_core.controller.decision import Reason
 from tests.serving.conftest import Proxied, StartProxy, ask, proxied, python
-from tests.serving.stub_upstream import BAD, GOOD, LONG, USAGE, Stub
+from tests.serving.stub_documents import BAD, GOOD, LONG, USAGE
+from tests.serving.stub_upstream import Stub
 
 
 @pytest.fixture
@@ -39,6 +41,19 @@ def test_one_call_brings_k_candidates_and_the_best_one_is_answered(proxy: Proxie
     assert [item["index"] for item in entry.decision["filtered"]] == [1]
     named = answer.json()["metadata"]["controller_decision_id"]
     assert named == entry.decision_id == answer.headers["x-controller-decision-id"]
+
+
+def test_a_decision_is_in_the_log_before_its_id_is_told(proxy: Proxied):
+    slow = proxy.sink.append
+
+    def append(entry) -> None:
+        time.sleep(0.2)
+        slow(entry)
+
+    proxy.sink.append = append  # type: ignore[method-assign]  # a slow disk
+    answer = proxy.chat("plain", **python())
+    (entry,) = proxy.sink.entries
+    assert entry.decision_id == answer.headers["x-controller-decision-id"]
 
 
 def test_the_clients_own_n_gets_the_best_n_counted_from_0(proxy: Proxied):

@@ -26,7 +26,7 @@ from harness_core.serving.streams import read_stream
 from harness_core.trajectories.schema import Trajectory
 from harness_core.trajectories.vocabulary import Language
 from tests.features.world import make_config, make_world
-from tests.serving.stub_upstream import MESSAGES, TOOL_CALL, response_document
+from tests.serving.stub_documents import MESSAGES, TOOL_CALL, response_document
 
 DIALECT = ChatDialect()
 FUNCTION: dict[str, str] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}

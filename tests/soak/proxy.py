@@ -1,8 +1,9 @@
 """The proxy under load for minutes: a stub upstream, K candidates, clients that leave, new models.
 
-python -m tests.soak.proxy [--minutes 10] [--rate 50] [--model FOLDER]
+python -m tests.soak.proxy [--minutes 10] [--rate 50] [--model FOLDER] [--kill-every 60]
 
 Half of the requests are scored in shadow, half are ranked; one in fifty is given up by its client.
+The model is written anew every half a minute, and the scoring process is killed now and then.
 Without `--model` one is trained on sample logs first. Prints one line of JSON. Exit code 1 if a
 request failed, a decision is missing from the log or there twice, or memory grew.
 """
@@ -13,16 +14,19 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
-from benchmarks.proxy import BODY, Memory
+from benchmarks.process_usage import Memory, family
+from benchmarks.proxy import BODY
 from benchmarks.proxy_processes import our_proxy, stub
 from benchmarks.sample_models import VARIANTS, train_models
 from harness_core.serving.decision_log import read_log
@@ -34,6 +38,9 @@ CANDIDATE_S: Final = 0.02
 LEAVES_EVERY: Final = 50
 MAX_SLOPE_MB_PER_MIN: Final = 0.1
 """1 MB in 10 minutes."""
+SETTLED_MIN: Final = 5.0
+CACHES_FULL_MIN: Final = 10.0
+"""Minutes in whose first third the scoring process has met as many texts as it remembers."""
 MAX_SOCKETS: Final = 32
 """Idle connections to the upstream are kept for a while."""
 SWAP_EVERY_S: Final = 30.0
@@ -46,6 +53,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
     parser.add_argument("--model", type=Path, help="a model folder")
+    parser.add_argument(
+        "--kill-every", type=float, default=0.0, help="seconds between kills of the scoring process"
+    )
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -63,7 +73,15 @@ def main() -> int:
         memory = Memory(process)
         before = n_sockets(process.pid)
         seen = asyncio.run(
-            load(url, model, memory, rate=options.rate, seconds=60 * options.minutes)
+            load(
+                url,
+                model,
+                memory,
+                rate=options.rate,
+                seconds=60 * options.minutes,
+                kill=lambda: kill_scorer(process.pid),
+                kill_every=options.kill_every or float("inf"),
+            )
         )
         time.sleep(_DRAIN_S)
         left = n_sockets(process.pid) - before
@@ -73,26 +91,37 @@ def main() -> int:
     answered: set[str] = seen.pop("decision_ids")
     figures = {
         **seen,
-        "rss_slope_mb_per_min": memory.slope(),
+        "rss_slope_mb_per_min": memory.slopes(),
         "sockets_left": left,
         "exit_code": process.returncode,
         "not_logged": len(answered - logged.keys()),
         "logged_twice": sum(n > 1 for n in logged.values()),
     }
     sys.stdout.write(json.dumps(figures) + "\n")
-    slope = figures["rss_slope_mb_per_min"]
-    is_flat = options.minutes < 5 or slope is None or slope <= MAX_SLOPE_MB_PER_MIN
+    slopes = memory.slopes()
+    watched = [slopes["own"]] if options.minutes >= SETTLED_MIN else []
+    # A scoring process that was killed begins anew, and so does its memory.
+    if options.minutes >= CACHES_FULL_MIN and not options.kill_every:
+        watched.append(slopes["children"])
+    is_flat = all((one or 0.0) <= MAX_SLOPE_MB_PER_MIN for one in watched)
     clean = ("errors", "not_logged", "logged_twice", "exit_code")
     return 0 if is_flat and left <= MAX_SOCKETS and not any(figures[name] for name in clean) else 1
 
 
 async def load(
-    url: str, model: Path, memory: Memory, *, rate: float, seconds: float
+    url: str,
+    model: Path,
+    memory: Memory,
+    *,
+    rate: float,
+    seconds: float,
+    kill: Callable[[], int],
+    kill_every: float,
 ) -> dict[str, Any]:
     """Send requests at a steady rate; the model is written anew from time to time."""
-    seen: dict[str, Any] = {"requests": 0, "errors": 0, "left": 0, "swaps": 0, "reasons": Counter()}
-    seen["decision_ids"] = set()
-    began = swapped = noted = time.perf_counter()
+    seen: dict[str, Any] = {"requests": 0, "errors": 0, "left": 0, "swaps": 0, "kills": 0}
+    seen |= {"reasons": Counter(), "decision_ids": set()}
+    began = swapped = killed = noted = time.perf_counter()
     async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
         for number in range(int(rate * seconds)):
             await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
@@ -105,6 +134,9 @@ async def load(
                 swapped = now
                 os.utime(model / "manifest.json")
                 seen["swaps"] += 1
+            if now - killed > kill_every:
+                killed = now
+                seen["kills"] += kill()
     return seen
 
 
@@ -127,6 +159,16 @@ async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, 
     seen["errors"] += answer.status_code != 200 or not is_valid
     seen["reasons"][answer.headers.get("x-harness-reason", "shadow")] += 1
     seen["decision_ids"].add(answer.headers["x-controller-decision-id"])
+
+
+def kill_scorer(pid: int) -> int:
+    """Kill what the proxy started; how many that were."""
+    own, *children = family(pid)
+    del own
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    return len(children)
 
 
 def n_sockets(pid: int) -> int:
