@@ -77,7 +77,8 @@ def test_the_agent_works_behind_the_proxy_and_its_outcome_comes_back(
     assert why["decision"]["decision_id"] == found["decision_ids"][0]
     assert why["model"]["registered"]
     assert why["nearest"]["rows"]
-    assert why["missing"] == []
+    # The working folder of this test is no git repository; all else is found.
+    assert [item.partition(":")[0] for item in why["missing"]] == ["revision"]
 
 
 def test_first_answers_are_judged_by_tests_that_neither_agent_nor_controller_sees(
