@@ -110,6 +110,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             "An agent in front of a simulated model, the controller between",
             demo_section,
             script="examples/demo.py",
+            shares=1,
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
         "proxy": Bench(
