@@ -35,7 +35,8 @@ def distil_packs(
     for name in packs:
         params = prepare_pack(name, PACKS[name], root, packs_folder(), overrides).params
         workspace = Workspace(root / name, shared_cache=root / ".cache")
-        execute("train", params, workspace)
+        for stage in ("audit", "train"):
+            execute(stage, params, workspace)
         result = distil.run(params, workspace, register=False)
         found[name] = {
             "transformer": [
