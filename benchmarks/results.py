@@ -18,19 +18,21 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.machine import describe_machine
+from benchmarks.results_actions import actions_section
 from benchmarks.results_selection import selection_section
-from benchmarks.results_tables import (
-    actions_section,
-    choices_section,
-    closed_loop_section,
-    demo_section,
-    distil_section,
+from benchmarks.results_speed import (
     encode_section,
+    proxy_section,
     rewards_section,
     score_section,
     train_section,
 )
-from benchmarks.results_words import generic_tables
+from benchmarks.results_tables import (
+    choices_section,
+    closed_loop_section,
+    demo_section,
+    distil_section,
+)
 from harness_core.errors import HarnessError
 from harness_core.tables import publish_bytes
 
@@ -116,7 +118,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
         "proxy": Bench(
             ("proxy", "--model", "{root}/score/models/student_of_transformer"),
             "The proxy, beside others",
-            generic_tables,
+            proxy_section,
         ),
         "encode": Bench(("encode",), "Texts into vectors", encode_section),
         "train": Bench(("train",), "Training", train_section),

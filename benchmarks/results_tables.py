@@ -8,24 +8,9 @@ from benchmarks.results_words import (
     as_percent,
     as_points,
     as_verdict,
-    flattened,
-    generic_tables,
-    leaves,
     markdown_table,
     spaced,
 )
-
-
-def actions_section(figures: Figures) -> list[str]:
-    """Accept or retry, stop or continue, prune, and policies, by pack."""
-    lines: list[str] = []
-    for name, log in figures["logs"].items():
-        lines += [f"### {name}", ""]
-        if log.get("inflated"):
-            lines += ["How attempts ended gives the outcome away here: read with care.", ""]
-        for part, rows in leaves(log).items():
-            lines += [f"**{part.replace('_', ' ')}**", "", *markdown_table(["", "found"], rows), ""]
-    return lines
 
 
 def closed_loop_section(figures: Figures) -> list[str]:
@@ -162,34 +147,3 @@ def distil_section(figures: Figures) -> list[str]:
         *("lost", "same pick"),
     ]
     return markdown_table(columns, rows)
-
-
-def score_section(figures: Figures) -> list[str]:
-    """Milliseconds of a decision by model and sort of request."""
-    rows = [
-        [model, spaced(sort), f"{found['p50']:.1f}", f"{found['p95']:.1f}"]
-        for model, sorts in figures["ms"].items()
-        for sort, found in sorts.items()
-        if isinstance(found, Mapping) and "p50" in found
-    ]
-    goals = [[name, *flattened(goal)] for name, goal in figures["goals"].items()]
-    return [
-        *markdown_table(["model", "request", "p50, ms", "p95, ms"], rows),
-        "",
-        *markdown_table(["goal", "found"], [[name, ", ".join(rest)] for name, *rest in goals]),
-    ]
-
-
-def encode_section(figures: Figures) -> list[str]:
-    """Texts a second and fidelity of every way to encode."""
-    return generic_tables(figures)
-
-
-def train_section(figures: Figures) -> list[str]:
-    """Updates a second beside peers, time to quality, memory."""
-    return generic_tables(figures)
-
-
-def rewards_section(figures: Figures) -> list[str]:
-    """Candidates a second, graded by us and by peers."""
-    return generic_tables(figures)

@@ -1,49 +1,9 @@
 """Figures as Markdown: tables, numbers, intervals."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Figures = Mapping[str, Any]
-
-
-def generic_tables(figures: Figures) -> list[str]:
-    """One table a top-level key, for figures that have no form of their own."""
-    lines: list[str] = []
-    for part, rows in leaves(figures).items():
-        if part != "machine":
-            lines += [f"**{part.replace('_', ' ')}**", "", *markdown_table(["", "found"], rows), ""]
-    return lines[:-1]
-
-
-def leaves(figures: Figures) -> dict[str, list[list[str]]]:
-    """Top-level key → rows of path and value; plain values come together under `run`."""
-    parts: dict[str, list[list[str]]] = {}
-    for name, value in figures.items():
-        if isinstance(value, Mapping) and value:
-            parts[name] = [[path, shown] for path, shown in _paths(value)]
-        elif value not in ({}, []):
-            parts.setdefault("run", []).append([spaced(name), _shown(value)])
-    return parts
-
-
-def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, item in value.items():
-        path = f"{prefix}{spaced(str(name))}"
-        if isinstance(item, Mapping) and _is_estimate(item):
-            yield path, _estimate(item)
-        elif isinstance(item, Mapping):
-            yield from _paths(item, f"{path} · ")
-        else:
-            yield path, _shown(item)
-
-
-def _is_estimate(item: Mapping[str, Any]) -> bool:
-    return {"low", "high"} <= item.keys() and ("value" in item or "mean" in item)
-
-
-def _estimate(item: Mapping[str, Any]) -> str:
-    value = item.get("value", item.get("mean"))
-    return f"{_shown(value)} {as_interval([item['low'], item['high']], 3)}"
 
 
 def _shown(value: Any) -> str:
