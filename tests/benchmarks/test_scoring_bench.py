@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.requests import LONG_TOKENS, MAX_TOKENS, NewRequests
+from benchmarks.results_speed import score_section
 from benchmarks.scoring import PARTS, kind_of, kind_of_model, measure_models, token_counter
 from harness_core.controller.combination import CRITIC_ALONE
 from harness_core.controller.config import ControllerConfig
@@ -93,6 +94,7 @@ def test_a_student_is_timed_beside_its_teacher_in_the_same_run(
     assert set(figures["ms"]) == {"hashed", "student"}
     found = figures["ms"]["student"]["new_candidates"]["p50"]
     assert figures["goals"] == {"student_ms": {"goal": 10.0, "found": found}}
+    assert f"| student_ms | goal 10.000, found {found:.3f} |" in score_section(figures)
 
 
 def test_long_candidates_are_as_long_as_a_text_is_read(params: Params):

@@ -75,16 +75,15 @@ def test_sections_show_every_method_and_what_is_known_of_the_pack(table) -> None
 
 def test_a_document_names_command_commit_and_machine() -> None:
     record = {
-        "arguments": ["train"],
+        "arguments": ["choices"],
         "seconds": 90.0,
         "commit": "abc123",
         "changed": True,
         "machine": {"processor": "a processor", "n_cores": 2, "python": "3.11"},
-        "figures": {"ratio": {"peer": 2.0}, "memory": {}, "n": 3},
+        "figures": {"studies": {}},
     }
-    text = render({"train": record})
-    assert "`harness bench train` · commit abc123, with changes · 1.5 min on a processor" in text
-    assert "| peer | 2.000 |" in text
+    text = render({"choices": record})
+    assert "`harness bench choices` · commit abc123, with changes · 1.5 min on a processor" in text
     assert f"## {BENCHES['rewards'].title}" not in text
 
 

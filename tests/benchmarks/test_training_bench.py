@@ -12,6 +12,7 @@ from benchmarks.peers.harness_iql import HarnessIql, train
 from benchmarks.peers.matmuls import Matmuls
 from benchmarks.peers.trainer import PeerMissing, Shape
 from benchmarks.ranking import auc, quality
+from benchmarks.results_speed import train_section
 from benchmarks.training import Sizes, compare, summary
 from benchmarks.training_memory import measure
 from harness_core.params import Params
@@ -45,6 +46,7 @@ def test_the_figures_have_their_shape_and_a_missing_peer_is_named(params: Params
     assert figures["unavailable"] == {"d3rlpy": "not installed here"}
     assert figures["time_to_quality"] == {"unavailable": "not installed here"}
     assert figures["memory"] == {}
+    assert any(line.startswith("| bare loop |") for line in train_section(figures))
     assert figures["machine"]["n_cores"] >= 1
 
 
