@@ -54,10 +54,17 @@ soak: .venv/.ok
 	$(BIN)/uv pip install -q --python .venv-d3rlpy/bin/python "d3rlpy==2.8.1" "$$(grep ^torch== constraints.txt)"
 	touch $@
 
+# What its server imports and no more: all that optillm declares is 7 GB, this is 0.2 GB.
+.venv-optillm/.ok: pyproject.toml constraints.txt .venv/.ok
+	$(BIN)/uv venv -q --clear --python $(PY) .venv-optillm
+	$(BIN)/uv pip install -q --python .venv-optillm/bin/python --no-deps "optillm==0.3.20"
+	$(BIN)/uv pip install -q --python .venv-optillm/bin/python -c constraints.txt "cerebras-cloud-sdk==1.91.0" "math-verify==0.9.0" "z3-solver==4.15.4.0" aiohttp flask networkx numpy openai pyyaml sympy
+	touch $@
+
 # Writes docs/results.md, under an hour on two quiet cores. Other tools grade without isolation.
-bench: .venv/.ok .venv-d3rlpy/.ok
+bench: .venv/.ok .venv-d3rlpy/.ok .venv-optillm/.ok
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
-	OMP_NUM_THREADS=1 HARNESS_BENCH_D3RLPY_PYTHON=$(CURDIR)/.venv-d3rlpy/bin/python $(BIN)/harness bench all $(ARGUMENTS)
+	OMP_NUM_THREADS=1 HARNESS_BENCH_D3RLPY_PYTHON=$(CURDIR)/.venv-d3rlpy/bin/python HARNESS_BENCH_OPTILLM_PYTHON=$(CURDIR)/.venv-optillm/bin/python $(BIN)/harness bench all $(ARGUMENTS)
 
 lock:
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev --extra bench --extra otlp pyproject.toml -o constraints.txt

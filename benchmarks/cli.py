@@ -400,7 +400,10 @@ def proxy(
     k: Annotated[int, typer.Option(min=2, max=16, help="Candidates of a request.")] = 8,
     optillm_python: Annotated[
         Path | None,
-        typer.Option(help="Interpreter of an environment that has optillm, where ours has not."),
+        typer.Option(
+            envvar="HARNESS_BENCH_OPTILLM_PYTHON",
+            help="Interpreter of an environment that has optillm; see the Makefile.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses the candidates.")] = 0,
 ) -> None:

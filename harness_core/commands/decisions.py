@@ -89,7 +89,11 @@ def replay(
         float | None, typer.Option(help="Stand aside below this probability of success.")
     ] = None,
     max_risk: Annotated[
-        float | None, typer.Option(help="Stand aside above this risk of the pick.")
+        float | None,
+        typer.Option(
+            help="Stand aside so that accepted picks fail at most so often, by the model's "
+            "risk curve."
+        ),
     ] = None,
     k: Annotated[int | None, typer.Option(help="Look at the first K candidates only.")] = None,
     workdir: Workdir = None,
@@ -100,7 +104,7 @@ def replay(
     from rich.console import Console  # noqa: PLC0415  # as the others: only for this verb
 
     from harness_core.stages.replay import ReplaySettings, replay_folder  # noqa: PLC0415
-    from harness_core.stages.replay_words import as_table  # noqa: PLC0415
+    from harness_core.stages.replay_words import as_table, notes  # noqa: PLC0415
 
     settings = ReplaySettings(
         min_success_probability=min_success_probability, max_risk=max_risk, k=k
@@ -110,4 +114,6 @@ def replay(
     result = replay_folder(log, params, workspace, model=model, settings=settings)
     console = Console(stderr=True, width=None if sys.stderr.isatty() else _PIPE_WIDTH)
     console.print(as_table(result))
+    for words in notes(result):
+        console.print(words)
     print_json(result)

@@ -294,4 +294,5 @@ class Controller:
         else:
             decision = decide(item.scored, self._rules, rng)
         timings = {**item.timings_s, "decide": perf_counter() - started}
-        return decision.model_copy(update={"timings_s": timings})
+        told = {"ran_programs": self._sandbox is not None, "timings_s": timings}
+        return decision.model_copy(update=told)

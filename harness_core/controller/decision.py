@@ -96,6 +96,9 @@ class Decision(Record):
     model_version: str | None = None
     """Version in the registry, where whoever loaded the model said so."""
     feature_fingerprint: str
+    ran_programs: bool | None = None
+    """Whether there was a sandbox to run programs in for what that tells of them; without one the
+    same model scores them differently. None in decisions from before this was noted."""
     timings_s: dict[str, float] = Field(default_factory=dict)
     """Seconds by part: `filter`, `features`, `score`, `decide`. Of requests decided together, each
     one's even share of the features."""

@@ -4,7 +4,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from harness_core.trajectories.decision_log import LoggedDecision, LoggedOutcome, LoggedReview
+from harness_core.trajectories.decision_log import (
+    LoggedDecision,
+    LoggedOutcome,
+    LoggedReview,
+    LoggedRound,
+)
 from harness_core.trajectories.schema import JsonObject, Trajectory
 
 CONTROLLER: Final = "controller"
@@ -61,8 +66,6 @@ def mark_of(
     decision: LoggedDecision, reviews: Sequence[LoggedReview], outcome: LoggedOutcome | None
 ) -> JsonObject:
     """One entry of `extra.controller.decisions`; what is not known is left out."""
-    answer = decision.decision or {}
-    kept = {key: answer[key] for key in _KEPT if answer.get(key) not in (None, [])}
     said = {
         "decision_id": decision.decision_id,
         "mode": decision.mode,
@@ -72,5 +75,21 @@ def mark_of(
         "goal": decision.goal,
         "reviews": [review.verdict for review in reviews],
         "outcome_source": None if outcome is None else outcome.source,
+        # Tries of other rounds are no candidates of the step: they were made under other guidance
+        # and never stood beside those that one was chosen from.
+        "turned_down": [_round(one) for one in decision.turned_down],
     }
-    return {**kept, **{key: value for key, value in said.items() if value not in (None, [])}}
+    return {**_kept(decision.decision), **_known(said)}
+
+
+def _round(one: LoggedRound) -> JsonObject:
+    said = {"failure": one.failure, "candidates": list(one.candidates)}
+    return {**_kept(one.decision), **_known(said)}
+
+
+def _kept(answer: JsonObject | None) -> JsonObject:
+    return _known({key: (answer or {}).get(key) for key in _KEPT})
+
+
+def _known(said: JsonObject) -> JsonObject:
+    return {key: value for key, value in said.items() if value not in (None, [])}

@@ -1,9 +1,9 @@
 """Importer `decisions`: the controller's own log as trajectories.
 
-A folder of segments, one entry a line (`trajectories.decision_log`). Decisions whose requests tell
-as their history what was answered before are the steps of one trajectory, within a session where
-one is named; any other decision is a trajectory of its own. What a request told as history beyond
-that stands before it as steps without candidates.
+A folder of segments, one entry a line (`trajectories.decision_log`) with its check sum
+(`decision_seal`). Decisions whose requests tell as their history what was answered before are the
+steps of one trajectory, within a session where one is named; any other decision is a trajectory of
+its own. What a request told as history beyond that stands before it as steps without candidates.
 
 What came of it: the outcome of the last decision that has one. None at all: the trajectory is kept
 as cut off, with an unknown outcome, for its propensities. A late one is joined whenever the log is
@@ -28,6 +28,7 @@ from harness_core.importers.base import (
 )
 from harness_core.importers.decision_requests import Request, read_request, task_of
 from harness_core.importers.decision_runs import reviewed_run, runs_of, told_run
+from harness_core.importers.decision_seal import unsealed
 from harness_core.importers.framing import read_pieces
 from harness_core.importers.inflating import chunks
 from harness_core.importers.rejects import Reject
@@ -75,7 +76,7 @@ class DecisionsImporter:
         seen: set[tuple[str, str]] = set()
 
         def note(record: RawRecord) -> tuple[Item, ...]:
-            entry = parse_entry(record.raw)
+            entry = parse_entry(unsealed(record.raw))
             key = entry_key(entry)
             if key in seen:
                 context.warn("D-TWICE")

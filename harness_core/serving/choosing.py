@@ -55,6 +55,8 @@ class Choosing:
         """Templates under which the model was asked."""
         self._tried: list[JsonObject] = []
         """The first candidates of tries under guidance that were turned down."""
+        self.turned_down: list[tuple[Judged, Question]] = []
+        """Tries of which nothing is answered, for the log."""
 
     async def choose(self) -> Round:
         """Ask and judge until candidates may be answered; there may be none at all."""
@@ -73,11 +75,17 @@ class Choosing:
             if not again.judged.order:
                 # Nothing came of it: what there was before may still be answered.
                 found.gathered.add_cost(again.gathered)
+                self._turn_down(again)
                 break
             again.gathered.add_cost(found.gathered)
+            self._turn_down(found)
             found = again
             self._had.append(retry.template_id)
         return found
+
+    def _turn_down(self, one: Round) -> None:
+        if one.question is not None:
+            self.turned_down.append((one.judged, one.question))
 
     async def _retry(self, found: Round) -> GuidanceRetry | None:
         """With which template to ask next, if the controller doesn't trust what there is."""

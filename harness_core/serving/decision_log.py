@@ -3,7 +3,8 @@
 `append` hands a whole line to the system in one write before it returns. So a process may be
 killed at any moment and loses nothing that it acknowledged. A power cut may lose what was written
 within the last `fsync_window_s`, and no more. Each process writes segments of its own; a line
-without its end is no entry, is left out by readers and cut off by the next writer.
+without its end is no entry, is left out by readers and cut off by the next writer. A line has a
+check sum, so that one that was changed later is told from one that was written so.
 """
 
 import logging
@@ -21,6 +22,7 @@ from typing import Final, Self
 from pydantic import ValidationError
 
 from harness_core.errors import DecisionLogError
+from harness_core.importers.decision_seal import sealed, unsealed
 from harness_core.importers.decisions import whole_lines
 from harness_core.importers.framing import parse_json
 from harness_core.importers.inflating import chunks
@@ -226,7 +228,8 @@ def read_log(folder: Path, *, tally: LogTally | None = None) -> Iterator[LogEntr
 
     Args:
         folder: of the segments; one that is not there holds nothing.
-        tally: counts what was read. A damaged line is counted there and left out.
+        tally: counts what was read. A damaged line is counted there and left out; without a
+            tally, a warning tells of them at the end.
     """
     counts = LogTally() if tally is None else tally
     seen: set[int] = set()
@@ -241,6 +244,8 @@ def read_log(folder: Path, *, tally: LogTally | None = None) -> Iterator[LogEntr
             seen.add(key)
             counts.n_entries += 1
             yield entry
+    if tally is None and counts.n_damaged:
+        _LOG.warning("%s: %d damaged lines, as %s", folder, counts.n_damaged, counts.damaged[0])
 
 
 def _entries(path: Path, tally: LogTally) -> Iterator[LogEntry]:
@@ -260,13 +265,13 @@ def _entry(piece: Piece) -> LogEntry:
     if piece.is_too_large:
         raise UnreadableError("F-SIZE", f"larger than {MAX_ENTRY_BYTES} bytes")
     _check(piece.data)
-    return parse_entry(piece.data)
+    return parse_entry(unsealed(piece.data))
 
 
 def _line(entry: LogEntry) -> bytes:
     """The line of an entry, which is one that readers take."""
     try:
-        line = entry.model_dump_json().encode()
+        line = sealed(entry.model_dump_json().encode())
         _check(line)
     except (UnreadableError, ValueError) as error:
         key = " ".join(entry_key(entry))

@@ -11,7 +11,7 @@ from harness_core.serving.config import ProxyMode
 from harness_core.serving.conversation import Question
 from harness_core.serving.deciding import Wish
 from harness_core.serving.scorer import Scored, Scorer, Screened
-from harness_core.trajectories.decision_log import LogEntry, LoggedDecision
+from harness_core.trajectories.decision_log import LogEntry, LoggedDecision, LoggedRound
 from harness_core.trajectories.schema import Usage
 
 
@@ -161,6 +161,7 @@ def log_entry(
     answered: Sequence[int],
     usage: Mapping[str, int],
     n_asked: int,
+    turned_down: Sequence[tuple[Judged, Question]] = (),
 ) -> LoggedDecision:
     """What is kept of one request.
 
@@ -174,6 +175,7 @@ def log_entry(
         answered: candidates that the agent got, the first one first.
         usage: tokens of all candidates together.
         n_asked: how many candidates the upstream was asked for.
+        turned_down: other tries, and what they were made of.
     """
     decision = judged.decision
     named = decision and decision.model_copy(update={"decision_id": decision_id})
@@ -195,4 +197,14 @@ def log_entry(
             prompt_tokens=usage.get("prompt_tokens"),
             completion_tokens=usage.get("completion_tokens"),
         ),
+        turned_down=tuple(_turned_down(*one, decision_id) for one in turned_down),
+    )
+
+
+def _turned_down(judged: Judged, question: Question, decision_id: str) -> LoggedRound:
+    named = judged.decision and judged.decision.model_copy(update={"decision_id": decision_id})
+    return LoggedRound(
+        candidates=question.candidates,
+        decision=named.model_dump(mode="json") if named else None,
+        failure=None if named else (judged.failure or judged.reason),
     )

@@ -153,7 +153,8 @@ class ModelEndpoint(Endpoint):
             raise Refusal(
                 400, "invalid_value", f"n: this proxy ranks at most {K_LIMIT} choices.", param="n"
             )
-        found = await Choosing(services, self._dialect, asked, fields).choose()
+        choosing = Choosing(services, self._dialect, asked, fields)
+        found = await choosing.choose()
         gathered, judged, question = found.gathered, found.judged, found.question
         if not gathered.candidates:
             await self._fail(asked, gathered)
@@ -174,6 +175,7 @@ class ModelEndpoint(Endpoint):
                 answered=judged.order[:n],
                 usage=gathered.usage,
                 n_asked=gathered.n_asked,
+                turned_down=choosing.turned_down,
             )
 
         if question is not None:

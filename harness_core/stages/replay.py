@@ -5,24 +5,23 @@ what had been drawn at random is compared by the best score of then, so that the
 same settings changes nothing.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
 from harness_core.controller.config import ControllerConfig
 from harness_core.controller.controller import Controller
-from harness_core.errors import HarnessError, NoDataError, ParameterError
+from harness_core.controller.decision import Decision
+from harness_core.errors import HarnessError, ModelError, NoDataError, ParameterError
 from harness_core.params import Params
 from harness_core.serving.decision_log import LogTally, read_log
 from harness_core.serving.outcomes import DecisionStory, stories
 from harness_core.stages.dag import Workspace
+from harness_core.stages.replay_figures import Answer, Replayed, figures
 from harness_core.stages.serving_model import quiet_features, serving_controller
-
-_N_LISTED: Final = 100
-"""Decisions that change which are written out; all are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +30,8 @@ class ReplaySettings:
 
     min_success_probability: float | None = None
     max_risk: float | None = None
-    """As the parameter of the controller, under `abstention: risk` unless the model says how."""
+    """As the parameter of the controller, under `abstention: risk` unless the model says
+    `expected_risk`."""
     k: int | None = None
     """Only the first candidates are looked at, as if no more had been asked for."""
 
@@ -43,29 +43,6 @@ class ReplaySettings:
             raise ParameterError("--max-risk: expected a number between 0 and 1")
         if self.k is not None and self.k < 1:
             raise ParameterError(f"--k {self.k}: expected at least 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What one side says to one request."""
-
-    pick: int | None
-    success: float | None
-    risk: float | None
-    abstained: bool
-    n_filtered: int
-    completion_tokens: float | None
-
-    def shown(self) -> dict[str, Any]:
-        """For people and programs."""
-        return {
-            "pick": self.pick,
-            "success_probability": self.success,
-            "risk": self.risk,
-            "abstained": self.abstained,
-            "n_filtered": self.n_filtered,
-            "completion_tokens": self.completion_tokens,
-        }
 
 
 def replay_folder(
@@ -82,13 +59,24 @@ def replay_folder(
     logged = stories(read_log(log, tally=tally))
     if not logged:
         raise NoDataError(f"{log}: no decision in it")
-    has_programs = any(item.decision.state.get("language") == "python" for item in logged)
+    has_programs = any(map(_may_run, logged))
     with (
         serving_controller(model, params, workspace, has_programs=has_programs) as controller,
         quiet_features(),
     ):
         result = replay(logged, controller, settings)
-    return {"model": model, **result, "n_damaged_lines": tally.n_damaged}
+    return {
+        "model": model,
+        **result,
+        "n_damaged_lines": tally.n_damaged,
+        "damaged_lines": tally.damaged,
+    }
+
+
+def _may_run(story: DecisionStory) -> bool:
+    """Whether programs of a decision are run: not where the log says that they were not."""
+    ran = (story.decision.decision or {}).get("ran_programs")
+    return ran is not False and story.decision.state.get("language") == "python"
 
 
 def replay(
@@ -99,8 +87,11 @@ def replay(
     Raises:
         ModelError: a risk was asked for that the model was not calibrated for.
     """
+    if settings.max_risk is not None and controller.manifest.abstention is None:
+        raise ModelError("--max-risk: the model knows no risk curve; train it again")
     controller = controller.with_config(_config(controller.config, settings))
-    pairs: list[tuple[DecisionStory, Answer, Answer]] = []
+    pairs: list[Replayed] = []
+    n_unlike = n_not_run = 0
     skipped: Counter[str] = Counter()
     for story in logged:
         decision = story.decision
@@ -110,15 +101,21 @@ def replay(
         except HarnessError as error:
             skipped[str(error).partition("\n")[0]] += 1
             continue
+        n_unlike += settings.k is None and _is_unlike(decision.decision or {}, again)
+        is_program = decision.state.get("language") == "python"
+        n_not_run += is_program and again.ran_programs is False
         after = _answer(again.model_dump(mode="json"), story, n_candidates=len(candidates))
         pairs.append((story, _before(story), after))
     return {
         "model_digest": controller.manifest.digest,
         "settings": {**controller.config.model_dump(mode="json"), "k": settings.k},
+        "promise": _promise(controller),
         "n_decisions": len(pairs) + skipped.total(),
         "n_replayed": len(pairs),
+        "n_other_scores": n_unlike,
+        "n_programs_not_run": n_not_run,
         "skipped": dict(skipped),
-        **_figures(pairs),
+        **figures(pairs),
     }
 
 
@@ -139,7 +136,6 @@ def _before(story: DecisionStory) -> Answer:
         return Answer(
             pick=story.decision.answered_index,
             success=None,
-            risk=None,
             abstained=True,
             n_filtered=0,
             completion_tokens=_tokens(story, len(story.decision.candidates)),
@@ -153,8 +149,7 @@ def _answer(answer: Mapping[str, Any], story: DecisionStory, *, n_candidates: in
         pick = _best(answer.get("scores") or ())
     return Answer(
         pick=pick,
-        success=answer.get("success_probability"),
-        risk=answer.get("risk"),
+        success=_success(answer, pick),
         abstained=pick is None or answer.get("fallback") is not None,
         n_filtered=len(answer.get("filtered") or ()),
         completion_tokens=_tokens(story, n_candidates),
@@ -166,73 +161,38 @@ def _best(scores: Sequence[float | None]) -> int | None:
     return -max(known)[1] if known else None
 
 
+def _is_unlike(before: Mapping[str, Any], again: Decision) -> bool:
+    """Whether the very same model scores the same candidates differently."""
+    if before.get("model_digest") != again.model_digest:
+        return False
+    pairs = zip(before.get("scores") or (), again.scores, strict=False)
+    return any(
+        one is None or other is None or not math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-3)
+        for one, other in pairs
+        if one is not other
+    )
+
+
+def _success(answer: Mapping[str, Any], pick: int | None) -> float | None:
+    if pick is None:
+        return None
+    known: Sequence[float | None] = answer.get("success_probabilities") or ()
+    if pick < len(known):
+        return known[pick]
+    # Older logs tell that of the best candidate only.
+    best: float | None = answer.get("success_probability")
+    return None if answer.get("fallback") is not None else best
+
+
+def _promise(controller: Controller) -> str | None:
+    """What the model's risk curve says of the risk that is asked for."""
+    config, curve = controller.config, controller.manifest.abstention
+    if config.abstention != "risk" or curve is None:
+        return None
+    return curve.reading(config.max_risk, confidence=config.confidence)
+
+
 def _tokens(story: DecisionStory, n_candidates: int) -> float | None:
     """Completion tokens that so many of the candidates cost, as if all were equally long."""
     spent, k = story.decision.usage.completion_tokens, len(story.decision.candidates)
     return None if spent is None or not k else spent * n_candidates / k
-
-
-def _figures(pairs: Sequence[tuple[DecisionStory, Answer, Answer]]) -> dict[str, Any]:
-    changed = [pair for pair in pairs if pair[1].pick != pair[2].pick]
-    return {
-        "n_picks_changed": len(changed),
-        "abstained": _sums(pairs, lambda answer: answer.abstained),
-        "candidates_filtered": _sums(pairs, lambda answer: answer.n_filtered),
-        "expected_success": _means(pairs, "success"),
-        "risk": _means(pairs, "risk"),
-        "completion_tokens": _means(pairs, "completion_tokens", total=True),
-        "reported_success": _reported(pairs),
-        "changed": [
-            {
-                "decision_id": story.decision.decision_id,
-                "before": before.shown(),
-                "after": after.shown(),
-            }
-            for story, before, after in changed[:_N_LISTED]
-        ],
-    }
-
-
-def _sums(pairs: Sequence[tuple[DecisionStory, Answer, Answer]], count: Any) -> dict[str, int]:
-    return {
-        "before": sum(int(count(before)) for _, before, _ in pairs),
-        "after": sum(int(count(after)) for _, _, after in pairs),
-    }
-
-
-def _means(
-    pairs: Sequence[tuple[DecisionStory, Answer, Answer]], name: str, *, total: bool = False
-) -> dict[str, Any]:
-    """Over the decisions where both sides know it."""
-    known = [
-        (getattr(before, name), getattr(after, name))
-        for _, before, after in pairs
-        if getattr(before, name) is not None and getattr(after, name) is not None
-    ]
-    if not known:
-        return {"before": None, "after": None, "n_known": 0}
-    fold = sum if total else fmean
-    return {
-        "before": float(fold(first for first, _ in known)),
-        "after": float(fold(second for _, second in known)),
-        "n_known": len(known),
-    }
-
-
-def _reported(pairs: Sequence[tuple[DecisionStory, Answer, Answer]]) -> dict[str, Any]:
-    """What was reported of decisions, and of those whose answer would have been the same.
-
-    Of the others nobody knows how they would have gone.
-    """
-    known = [
-        (bool(story.outcome.success), story.decision.answered_index == after.pick)
-        for story, _, after in pairs
-        if story.outcome is not None and story.outcome.success is not None
-    ]
-    kept = [success for success, is_same in known if is_same]
-    return {
-        "n_reported": len(known),
-        "n_same_answer": len(kept),
-        "rate": fmean(success for success, _ in known) if known else None,
-        "rate_same_answer": fmean(kept) if kept else None,
-    }

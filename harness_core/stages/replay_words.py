@@ -17,8 +17,15 @@ def as_table(result: Mapping[str, Any]) -> Table:
     table.add_row("picks changed", "", f"{result['n_picks_changed']} of {n}")
     for words, key in (("stood aside", "abstained"), ("filtered", "candidates_filtered")):
         table.add_row(words, *(str(result[key][side]) for side in ("before", "after")))
-    for words, key in (("expected success", "expected_success"), ("mean risk", "risk")):
-        table.add_row(words, *(_share(result[key][side]) for side in ("before", "after")))
+    expected, risk = result["expected_success"], result["risk"]
+    table.add_row(
+        f"expected success of what is answered (both known: {expected['n_known']})",
+        *(_share(expected[side]) for side in ("before", "after")),
+    )
+    table.add_row(
+        f"mean risk of accepted picks (of {risk['n_before']}, of {risk['n_after']})",
+        *(_share(risk[side]) for side in ("before", "after")),
+    )
     tokens = result["completion_tokens"]
     table.add_row(
         "completion tokens (estimated)", *(_number(tokens[side]) for side in ("before", "after"))
@@ -30,6 +37,33 @@ def as_table(result: Mapping[str, Any]) -> Table:
         _share(reported["rate_same_answer"]),
     )
     return table
+
+
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """What else has to be said, a sentence each."""
+    said = [] if result["promise"] is None else [result["promise"]]
+    if said and result["n_programs_not_run"]:
+        said.append(
+            f"Programs were not run in {result['n_programs_not_run']} decisions, and the model was "
+            "calibrated on programs that were: nothing is promised there."
+        )
+    risk, max_risk = result["risk"]["after"], result["settings"]["max_risk"]
+    if said and risk is not None and risk > max_risk:
+        said.append(
+            f"The model itself expects {100 * risk:.0f} % of the accepted picks to fail: these "
+            "decisions are not like those of calibration, and the promise does not carry over."
+        )
+    said += [f"Not decided: {n}, {reason}." for reason, n in result["skipped"].items()]
+    unlike = result["n_other_scores"]
+    if unlike:
+        said.append(
+            f"The same model now gives other scores in {unlike} decisions: programs were run then "
+            "and not now, or now and not then (`harness proxy --run-programs`)."
+        )
+    damaged = result["damaged_lines"]
+    if damaged:
+        said.append(f"Lines that cannot be read: {result['n_damaged_lines']}, as {damaged[0]}.")
+    return said
 
 
 def _share(value: float | None) -> str:

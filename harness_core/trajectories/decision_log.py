@@ -17,6 +17,17 @@ Mode = Literal["library", "shadow", "rerank", "filter", "off"]
 """Who asked: a program through the library, or the proxy in one of its modes."""
 
 
+class LoggedRound(Record):
+    """Candidates of one try, from which nothing was answered."""
+
+    candidates: tuple[JsonObject, ...]
+    """Those of a try under guidance say so in their arguments."""
+    decision: JsonObject | None
+    """What the controller said of them; None if nothing."""
+    failure: str | None = None
+    """Why it said nothing."""
+
+
 class LoggedDecision(Record):
     """One request to the controller, and what became of it."""
 
@@ -45,6 +56,10 @@ class LoggedDecision(Record):
     """How many candidates the agent's model was asked for, those that were given up included."""
     usage: Usage = Usage()
     """Summed over all candidates."""
+    turned_down: tuple[LoggedRound, ...] = ()
+    """The other tries of the same request, in the order in which they took place: those after which
+    the controller had the agent's model asked again, and a last one that no rule left anything of.
+    `n_asked` and `usage` count theirs too."""
 
 
 class LoggedOutcome(Record):

@@ -15,7 +15,7 @@ from harness_core.importers.decision_marks import is_own, within_share
 from harness_core.importers.decisions import DecisionsImporter, whole_lines
 from harness_core.importers.landing import RAW, land
 from harness_core.stages.dag import Workspace
-from harness_core.trajectories.decision_log import LogEntry, LoggedReview
+from harness_core.trajectories.decision_log import LogEntry, LoggedReview, LoggedRound
 from harness_core.trajectories.schema import Outcome, Trajectory
 from tests.importers.conftest import CONFIG, Imported, ReadFolder
 from tests.serving.logged import BEGIN, decision, outcome
@@ -332,3 +332,26 @@ def test_a_log_that_is_rotated_while_it_lands_lands_whole(tmp_path: Path, monkey
     name = land(tmp_path, "decisions", name="proxy", workspace=workspace)
     landed = workspace.path(f"{RAW}/{name}")
     assert sorted(path.name for path in landed.iterdir()) == ["1.jsonl.gz", "source.json"]
+
+
+def test_tries_that_were_turned_down_are_kept_beside_the_step_and_not_in_it(told):
+    before = LoggedRound(
+        candidates=({"text": "Bye."},),
+        decision={"chosen_index": None, "reason": "risk_too_high", "risk": 0.5, "scores": [0.25]},
+    )
+    nothing = LoggedRound(candidates=({"text": "Go."},), decision=None, failure="timeout")
+    (trajectory,) = told(decision("a", turned_down=(before, nothing))).trajectories
+    (step,) = trajectory.steps
+    assert [item.action.text for item in step.candidates] == ["Hello.", "Hi."]
+    (mark,) = trajectory.extra["controller"]["decisions"]
+    assert mark["turned_down"] == [
+        {
+            "candidates": [{"text": "Bye."}],
+            "reason": "risk_too_high",
+            "risk": 0.5,
+            "scores": [0.25],
+        },
+        {"candidates": [{"text": "Go."}], "failure": "timeout"},
+    ]
+    (plain,) = told(decision("a")).trajectories
+    assert "turned_down" not in plain.extra["controller"]["decisions"][0]

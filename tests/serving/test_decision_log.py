@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 import random
 import resource
@@ -6,19 +7,25 @@ import signal
 import subprocess
 import sys
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_core.errors import DecisionLogError
+from harness_core.importers.base import ImportContext
+from harness_core.importers.decisions import DecisionsImporter
+from harness_core.importers.rejects import Reject
 from harness_core.serving import log_files
 from harness_core.serving.decision_log import MAX_DEPTH, DecisionLog, LogTally, read_log
 from harness_core.trajectories.decision_log import LogEntry
+from harness_core.trajectories.schema import Trajectory
+from tests.importers.conftest import CONFIG
 from tests.serving.logged import decision, outcome
 
 N_KILLS = 12
@@ -186,6 +193,84 @@ def test_a_damaged_line_is_counted_with_its_place_and_costs_nothing_else(tmp_pat
     assert [entry.decision_id for entry in read_log(tmp_path, tally=tally)] == ["a", "c"]
     assert tally.n_damaged == 1
     assert tally.damaged[0].startswith(f"{segment.name}, line 2: ")
+
+
+def test_a_damaged_line_is_warned_of_where_nobody_counts(tmp_path: Path, caplog):
+    with DecisionLog(tmp_path) as log:
+        log.append(decision("a"))
+    (segment,) = tmp_path.iterdir()
+    segment.write_bytes(segment.read_bytes().replace(b"Hi.", b"Ha."))
+    assert ids(tmp_path) == []
+    assert f"1 damaged lines, as {segment.name}, line 1: the line was changed" in caplog.text
+
+
+def test_lines_from_before_there_was_a_check_sum_are_read(tmp_path: Path):
+    lines = [decision(name).model_dump_json() for name in "ab"]
+    (tmp_path / f"{1:020d}-1-a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with DecisionLog(tmp_path) as log:
+        log.append(decision("c"))
+    tally = LogTally()
+    assert [entry.decision_id for entry in read_log(tmp_path, tally=tally)] == ["a", "b", "c"]
+    assert tally.n_damaged == 0
+
+
+def test_a_line_stays_json_for_everybody_else(tmp_path: Path):
+    with DecisionLog(tmp_path) as log:
+        log.append(decision("a"))
+    (segment,) = tmp_path.iterdir()
+    line = segment.read_bytes()
+    told = json.loads(line)
+    body, _, _ = line.partition(b',"crc32":')
+    assert told.pop("crc32") == f"{zlib.crc32(body):08x}"
+    assert decision("a").model_dump(mode="json") == told
+
+
+NAMES = "abc"
+ENTRIES = [decision(name, candidates=({"text": f"é {name} \\ \n"},)) for name in NAMES]
+
+
+@pytest.fixture(scope="module")
+def three_lines(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("whole")
+    with DecisionLog(folder) as log:
+        for entry in ENTRIES:
+            log.append(entry)
+    (segment,) = folder.iterdir()
+    return segment.read_bytes()
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_any_changed_byte_of_a_record_is_told_and_costs_that_record_only(
+    tmp_path_factory: pytest.TempPathFactory, three_lines: bytes, data: st.DataObject
+):
+    """What was changed is neither read nor imported; all else is, whatever the byte became."""
+    folder = tmp_path_factory.mktemp("log")
+    # Without the last line feed, a line is one that was still being written.
+    place = data.draw(st.integers(0, len(three_lines) - 2))
+    byte = data.draw(st.integers(0, 255).filter(lambda one: one != three_lines[place]))
+    changed = three_lines[:place] + bytes([byte]) + three_lines[place + 1 :]
+    (folder / "1-1-a.jsonl").write_bytes(changed)
+    number = three_lines[:place].count(b"\n")
+    is_line_feed = three_lines[place : place + 1] == b"\n"
+    lost = {number, number + 1} if is_line_feed else {number}
+
+    tally = LogTally()
+    found = list(read_log(folder, tally=tally))
+    assert found == [entry for index, entry in enumerate(ENTRIES) if index not in lost]
+    assert tally.n_damaged >= 1
+    assert tally.damaged[0].startswith(f"1-1-a.jsonl, line {number + 1}: ")
+
+    context = ImportContext(source="log", config=CONFIG)
+    items = list(DecisionsImporter().read(folder, context))
+    rejects = [item for item in items if isinstance(item, Reject)]
+    imported = [item.steps[0].decision_id for item in items if isinstance(item, Trajectory)]
+    if not (is_line_feed and byte == ord("\r")):  # the line end of other systems costs nothing
+        assert rejects
+        assert rejects[0].line == number + 1
+        # What begins as no log does is not looked into at all.
+        is_foreign = rejects[0].rule_id in {"F-FOREIGN", "F-UTF16"}
+        assert imported == ([] if is_foreign else [entry.decision_id for entry in found])
 
 
 @pytest.mark.parametrize(

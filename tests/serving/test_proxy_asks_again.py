@@ -179,6 +179,12 @@ def test_an_unsure_controller_has_the_model_asked_again_under_a_template(start: 
     assert entry.state["history"] == []
     marks = [guidance_of(one["arguments"]) for one in entry.candidates]
     assert marks == [Guided(id="edges", propensity=1.0)] * 2
+    (before,) = entry.turned_down
+    assert [one["text"] for one in before.candidates] == [one["text"] for one in entry.candidates]
+    assert [one.get("arguments") for one in before.candidates] == [None] * 2
+    assert before.decision["reason"] == "risk_too_high"
+    assert before.decision["guidance"]["template_id"] == "edges"
+    assert before.decision["decision_id"] == entry.decision_id
 
 
 def test_a_system_message_of_the_client_goes_before_the_template(start: StartProxy):
@@ -201,6 +207,10 @@ def test_after_three_guided_rounds_the_first_candidate_is_answered(start: StartP
     assert counts == [0, 0, 1, 0, 2, 0]
     (entry,) = proxy.sink.wait_for(1)
     assert entry.state["history"] == []
+    rounds = [one.candidates for one in (*entry.turned_down, entry)]
+    marks = [guidance_of(first.get("arguments", {})) for first, _ in rounds]
+    assert [mark and mark.id for mark in marks] == [None, "a", "b", "c"]
+    assert entry.n_asked == sum(map(len, rounds))
     assert proxy.count("harness_proxy_fail_open_total", reason="risk_too_high") == 1
 
 
@@ -209,6 +219,10 @@ def test_guided_candidates_that_are_all_denied_give_way_to_the_first_ones(start:
     answer = proxy.chat("plain:good+bad", **python())
     assert answer.json()["choices"][0]["message"]["content"] == GOOD
     assert usage(answer)["calls"] == 2
+    (entry,) = proxy.sink.wait_for(1)
+    (after,) = entry.turned_down
+    assert entry.candidates[0].get("arguments") is None
+    assert after.decision["reason"] == "all_filtered"
 
 
 def test_in_shadow_nobody_is_asked_again(start: StartProxy):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness_core.controller.abstention import ACCEPTS_ALL, Abstention, RiskPoint
 from harness_core.controller.combination import CRITIC_ALONE
 from harness_core.controller.config import ControllerConfig
 from harness_core.controller.controller import Controller
@@ -16,6 +17,7 @@ from harness_core.serving.decision_log import DecisionLog
 from harness_core.serving.outcomes import DecisionStory, report_outcome
 from harness_core.stages.dag import CANDIDATE_MODEL
 from harness_core.stages.replay import ReplaySettings, replay, replay_folder
+from harness_core.stages.replay_words import as_table, notes
 from harness_core.trajectories.decision_log import LoggedDecision, LoggedOutcome
 from harness_core.trajectories.schema import Usage
 from tests.features.world import make_config, make_world
@@ -51,7 +53,11 @@ def pipeline() -> FeaturePipeline:
 
 
 def make_controller(
-    pipeline: FeaturePipeline, *, slope: float = 1.0, **settings: Any
+    pipeline: FeaturePipeline,
+    *,
+    slope: float = 1.0,
+    abstention: Abstention | None = None,
+    **settings: Any,
 ) -> Controller:
     defaults: dict[str, Any] = {
         "min_success_probability": 0.0,
@@ -68,6 +74,7 @@ def make_controller(
         controller=ControllerConfig(**(defaults | settings)),
         k_max=8,
         development_tasks=(),
+        abstention=abstention,
         files={},
     )
     return Controller(manifest=manifest, critic=Scripted(slope), pipeline=pipeline)
@@ -179,8 +186,100 @@ def test_what_cannot_be_decided_is_counted_with_its_reason(pipeline):
 
 def test_a_risk_that_the_model_was_not_calibrated_for_is_refused(pipeline):
     controller = make_controller(pipeline)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="--max-risk: the model knows no risk curve"):
         replay(logged(controller), controller, ReplaySettings(max_risk=0.1))
+
+
+def curve(*points: tuple[float, int, int]) -> Abstention:
+    """A risk curve of thresholds, how many of 200 picks were above each, how many failed."""
+    return Abstention(
+        n_tasks=200,
+        group_size=4,
+        n_looks=len(points),
+        points=tuple(
+            RiskPoint(threshold=threshold, n_accepted=n_accepted, n_failed=n_failed)
+            for threshold, n_accepted, n_failed in points
+        ),
+        mean_value=0.0,
+        spread=(),
+    )
+
+
+def growing(controller: Controller) -> list[DecisionStory]:
+    """Decisions between one candidate, two, three and four: the best one is ever better."""
+    stories = []
+    for k in range(1, 5):
+        candidates = CANDIDATES[:k]
+        decision = controller.select(STATE, candidates)
+        said = {"decision": decision.model_dump(mode="json"), "candidates": candidates}
+        (story,) = logged(controller, n=1, answered_index=k - 1, **said)
+        stories.append(story)
+    return stories
+
+
+def test_under_a_risk_those_picks_are_accepted_that_the_curve_vouches_for(pipeline):
+    controller = make_controller(pipeline, fallback="first")
+    stories = growing(controller)
+    chances = [(story.decision.decision or {})["success_probability"] for story in stories]
+    assert chances == sorted(set(chances))
+    points = (chances[1], 100, 4), (ACCEPTS_ALL, 200, 90)
+    calibrated = make_controller(pipeline, fallback="first", abstention=curve(*points))
+
+    strict = replay(stories, calibrated, ReplaySettings(max_risk=0.1))
+    assert strict["abstained"] == {"before": 0, "after": 2}
+    assert [item["after"]["pick"] for item in strict["changed"]] == [0]
+    assert strict["changed"][0]["before"]["pick"] == 1
+    assert strict["risk"]["n_after"] == 2
+    assert strict["risk"]["after"] == pytest.approx(1 - sum(chances[2:]) / 2)
+    assert strict["risk"]["after"] < strict["risk"]["before"] == pytest.approx(1 - sum(chances) / 4)
+    assert "takes standing aside in 50 % of 200 calibration tasks" in strict["promise"]
+
+    lax = replay(stories, calibrated, ReplaySettings(max_risk=0.6))
+    assert (lax["abstained"]["after"], lax["n_picks_changed"]) == (0, 0)
+    everything = replay(stories, calibrated, AS_IT_IS)
+    assert (everything["promise"], everything["n_picks_changed"]) == (None, 0)
+
+
+def test_a_risk_that_nothing_can_promise_is_said_to_mean_always_standing_aside(pipeline):
+    controller = make_controller(pipeline, abstention=curve((ACCEPTS_ALL, 200, 90)))
+    result = replay(growing(controller), controller, ReplaySettings(max_risk=0.01))
+    assert result["abstained"]["after"] == 4
+    assert result["risk"]["after"] is None
+    assert "always stand aside" in notes(result | {"damaged_lines": []})[0]
+    assert as_table(result).row_count == 8
+
+
+def test_decisions_that_are_worse_than_those_of_calibration_are_pointed_out(pipeline):
+    controller = make_controller(pipeline, slope=-5.0, abstention=curve((ACCEPTS_ALL, 200, 1)))
+    result = replay(growing(controller), controller, ReplaySettings(max_risk=0.1))
+    assert result["risk"]["after"] > 0.1
+    said = notes(result | {"damaged_lines": []})
+    assert "not like those of calibration" in said[1]
+
+
+@pytest.mark.parametrize(("k", "expected"), [(None, 5), (2, 0)])
+def test_scores_that_the_same_model_does_not_give_again_are_pointed_out(
+    pipeline, k: int | None, expected: int
+):
+    controller = make_controller(pipeline)
+    stories = logged(controller)
+    for story in stories:
+        (story.decision.decision or {})["scores"] = [1.0, 2.0, 3.0, 4.0]
+    result = replay(stories, controller, ReplaySettings(k=k))
+    assert result["n_other_scores"] == expected
+    said = notes(result | {"damaged_lines": []})
+    assert [("programs were run then" in one) for one in said] == [True] * (expected > 0)
+
+
+def test_what_is_expected_is_that_of_the_answer_and_not_of_the_best(pipeline):
+    controller = make_controller(pipeline, min_success_probability=0.999, fallback="first")
+    stories = logged(controller, n=1)
+    answer = stories[0].decision.decision or {}
+    assert answer["chosen_index"] == 0
+    result = replay(stories, controller, AS_IT_IS)
+    assert result["expected_success"]["after"] == answer["success_probabilities"][0]
+    assert result["expected_success"]["after"] < answer["success_probability"]
+    assert result["risk"]["n_after"] == 0
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"max_risk": 1.0}, {"min_success_probability": 2.0}])
