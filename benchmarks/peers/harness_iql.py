@@ -17,7 +17,7 @@ from benchmarks.peers.trainer import (
 )
 from harness_core.features.batch import Floats, TransitionArrays
 from harness_core.learners.batches import Batch
-from harness_core.learners.config import IqlConfig, TrainConfig, TreesConfig
+from harness_core.learners.config import IqlConfig, LinearConfig, TrainConfig, TreesConfig
 from harness_core.learners.data import TrainingData, transition_pool
 from harness_core.learners.networks import CriticNetwork, NetworkSpec
 from harness_core.learners.trainer import fit
@@ -122,6 +122,7 @@ def comparable(shape: Shape, *, return_lambda: float = _RETURN_LAMBDA) -> TrainC
             inverse_temperature=INVERSE_TEMPERATURE,
             huber_delta=1.0,
         ),
+        linear=LinearConfig(share=0.0, penalty=1.0, max_rows=1),
         trees=TreesConfig(
             n_trees=0,  # `fit` trains networks alone anyway
             n_leaves=2,

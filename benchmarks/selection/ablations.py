@@ -22,7 +22,6 @@ from harness_core.evaluation.metrics import gap_closed, json_ready
 from harness_core.evaluation.selection import ORACLE, RANDOM, Selector, judge
 from harness_core.evaluation.subsets import draw_subsets
 from harness_core.features.batch import DecisionGroup, GroupSignals
-from harness_core.learners.config import TrainConfig
 
 Row = dict[str, Any]
 _SHIPPED: Final = "as shipped"
@@ -85,12 +84,16 @@ def _without_stage_two(shipped: networks.JudgedController) -> Selector:
 
 
 def _with_settings(pack: Pack, settings: Mapping[str, Any]) -> Pack:
-    """The pack with other settings of training; `n_trees` is one of the trees' own."""
+    """The pack with other settings of training; a mapping changes some of a section's own."""
     train = pack.params.train
-    own = {key: value for key, value in settings.items() if key in TrainConfig.model_fields}
-    of_trees = {key: value for key, value in settings.items() if key not in own}
-    trees = train.trees.model_copy(update=of_trees)
-    changed = train.model_copy(update={**own, "trees": trees})
+    changed = train.model_copy(
+        update={
+            key: getattr(train, key).model_copy(update=value)
+            if isinstance(value, Mapping)
+            else value
+            for key, value in settings.items()
+        }
+    )
     return replace(pack, params=pack.params.model_copy(update={"train": changed}))
 
 
@@ -111,7 +114,8 @@ _VARIANTS: Final[
     Mapping[str, tuple[Callable[[GroupSignals], GroupSignals] | None, Mapping[str, Any]]]
 ] = MappingProxyType(
     {
-        "without trees": (None, {"n_trees": 0}),
+        "without trees": (None, {"trees": {"n_trees": 0}}),
+        "without the linear head": (None, {"linear": {"share": 0.0}}),
         "without pairwise loss": (None, {"pairwise_weight": 0.0}),
         "without made inputs": (_without_made, {}),
     }

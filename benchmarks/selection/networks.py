@@ -122,7 +122,8 @@ def _train(pack: Pack, seed: int, learner: LearnerName) -> tuple[Fitted, ...]:
     if learner != pack.params.train.learner:
         # Only the critic is asked of the others: their terminal head may learn as little as it can.
         no_trees = config.trees.model_copy(update={"n_trees": 0})
-        config = config.model_copy(update={"n_groups": 1, "trees": no_trees})
+        no_line = config.linear.model_copy(update={"share": 0.0})
+        config = config.model_copy(update={"n_groups": 1, "trees": no_trees, "linear": no_line})
     groups = pack.groups
     if learner == "bc":
         n_updates = min(config.max_updates, _MAX_CLONING_UPDATES)

@@ -49,7 +49,7 @@ class OutOfFold:
     def __init__(
         self, groups: Sequence[DecisionGroup], folds: Sequence[Fitted], train: TrainConfig
     ) -> None:
-        self._critics = [Critic(fitted.network, fitted.trees) for fitted in folds]
+        self._critics = [Critic(fitted.network, fitted.trees, fitted.linear) for fitted in folds]
         self._seed = train.seed
         self._groups = [
             subset

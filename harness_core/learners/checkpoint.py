@@ -1,6 +1,7 @@
 """Trained networks in a folder: `weights.safetensors` and `network.json`, nothing executable.
 
-Trees, where there are any, lie beside them as text (`learners.trees`).
+Trees (`learners.trees`, as text) and a linear head (`learners.linear`) lie beside them, where there
+are any.
 """
 
 from pathlib import Path
@@ -15,6 +16,7 @@ from safetensors.torch import save as save_tensors
 
 from harness_core.errors import FeatureSchemaMismatch, ModelError
 from harness_core.features.batch import Flags, Floats
+from harness_core.learners.linear import LinearHead, load_linear, save_linear
 from harness_core.learners.networks import N_KINDS, CriticNetwork, NetworkSpec
 from harness_core.learners.threads import alone_for_few_rows
 from harness_core.learners.trees import NO_TREES, TreeHeads, load_trees, save_trees
@@ -30,19 +32,25 @@ _BATCH: Final = 4096
 
 
 class Critic:
-    """Trained networks and trees, numpy in and numpy out.
+    """Trained networks, trees and a linear head, numpy in and numpy out.
 
     Rows are scored in batches of bounded size.
     """
 
-    def __init__(self, network: CriticNetwork, trees: TreeHeads = NO_TREES) -> None:
+    def __init__(
+        self,
+        network: CriticNetwork,
+        trees: TreeHeads = NO_TREES,
+        linear: LinearHead | None = None,
+    ) -> None:
         self._trees = trees
+        self._linear = linear
         self._network = network.eval().requires_grad_(requires_grad=False)
         self._sum_weight = np.asarray(network.spec.sum_weight, dtype=np.float32)
 
     @property
     def network(self) -> CriticNetwork:
-        """The networks without the trees."""
+        """The networks without what stands beside them."""
         return self._network
 
     @property
@@ -55,7 +63,7 @@ class Critic:
     def terminal(self, x: Floats) -> Floats:
         """Logits [K] of success of complete attempts, from [state | set-relative] [K, Ds + Dr].
 
-        The network's and, where there are trees, theirs added: uncalibrated, since both have learnt
+        The network's and, where there are others, theirs added: uncalibrated, since all have learnt
         the same. Stage two calibrates them.
         """
         spec = self.expected
@@ -65,7 +73,9 @@ class Critic:
             self._network.terminal(rows[:, :n], rows[:, n:]).mean(dim=0) for rows in _batches(x)
         ]
         logits, trees = _array(parts), self._trees.score_attempts(x)
-        return logits if trees is None else logits + trees
+        if trees is not None:
+            logits = logits + trees
+        return logits if self._linear is None else logits + self._linear.score(x)
 
     def running(self, state: Floats) -> Floats:
         """How promising attempts are that still run, [K]: log-odds of trees, else the total V."""
@@ -119,12 +129,18 @@ class Critic:
             )
 
 
-def save_critic(folder: Path, network: CriticNetwork, trees: TreeHeads = NO_TREES) -> None:
-    """Write both files, and the trees; equal networks give equal bytes."""
+def save_critic(
+    folder: Path,
+    network: CriticNetwork,
+    trees: TreeHeads = NO_TREES,
+    linear: LinearHead | None = None,
+) -> None:
+    """Write both files, and what stands beside the networks; equal networks give equal bytes."""
     weights = {name: value.detach().contiguous() for name, value in network.state_dict().items()}
     publish_bytes(folder / WEIGHTS, save_tensors(weights))
     publish_bytes(folder / NETWORK, network.spec.model_dump_json(indent=2).encode() + b"\n")
     save_trees(folder, trees)
+    save_linear(folder, linear)
 
 
 def load_critic(folder: Path) -> Critic:
@@ -153,8 +169,9 @@ def load_critic(folder: Path) -> Critic:
             raise ModelError(f"{path}: {name} holds a value that is not finite")
     network.load_state_dict(found)
     spec = network.spec
-    trees = load_trees(folder, n_attempt=spec.n_state + spec.n_relative, n_state=spec.n_state)
-    return Critic(network, trees)
+    width = spec.n_state + spec.n_relative
+    trees = load_trees(folder, n_attempt=width, n_state=spec.n_state)
+    return Critic(network, trees, load_linear(folder, width=width))
 
 
 def _read_spec(path: Path) -> NetworkSpec:

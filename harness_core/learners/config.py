@@ -75,6 +75,18 @@ class TreesConfig(Section):
     """Fits of every head on other draws, whose scores are averaged."""
 
 
+class LinearConfig(Section):
+    """Ridge logistic regression beside the networks and the trees."""
+
+    share: float = Field(ge=0)
+    """Part of its log-odds that is added to those of the others; 0 leaves it out."""
+    penalty: float = Field(gt=0)
+    """Pull of each weight to 0, in squared log-odds a standard deviation, against the sum over
+    rows of their cross-entropy."""
+    max_rows: int = Field(ge=1)
+    """Rows that are learnt from; more are thinned out at random."""
+
+
 class TrainConfig(Section):
     """How the controller's networks are trained."""
 
@@ -109,3 +121,4 @@ class TrainConfig(Section):
     """Null: every update draws from all logs alike."""
     iql: IqlConfig
     trees: TreesConfig
+    linear: LinearConfig

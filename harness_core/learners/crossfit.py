@@ -29,6 +29,7 @@ from harness_core.learners.data import (
     group_pool,
     transition_pool,
 )
+from harness_core.learners.linear import fit_linear
 from harness_core.learners.networks import NetworkSpec
 from harness_core.learners.order import SamplingOrder, sampling_order
 from harness_core.learners.trainer import Fitted, fit
@@ -93,7 +94,7 @@ def cross_fit(
         checkpoint=_checkpoint(checkpoints, "final"),
         seed=config.seed,
     )
-    return CrossFit(folds=tuple(folds), final=_with_trees(final, data, config))
+    return CrossFit(folds=tuple(folds), final=_with_others(final, data, config))
 
 
 def fit_folds(
@@ -166,12 +167,16 @@ def fit_without(
         checkpoint=_checkpoint(checkpoints, f"fold-{name}"),
         seed=config.seed,
     )
-    fitted = _with_trees(fitted, data, config)
+    fitted = _with_others(fitted, data, config)
     return fitted if scout is None else replace(fitted, checks=scout.checks)
 
 
-def _with_trees(fitted: Fitted, data: TrainingData, config: TrainConfig) -> Fitted:
-    return replace(fitted, trees=fit_trees(data, config.trees, seed=config.seed))
+def _with_others(fitted: Fitted, data: TrainingData, config: TrainConfig) -> Fitted:
+    return replace(
+        fitted,
+        trees=fit_trees(data, config.trees, seed=config.seed),
+        linear=fit_linear(data, config.linear, seed=config.seed),
+    )
 
 
 def _checkpoint(folder: Path | None, name: str) -> Path | None:

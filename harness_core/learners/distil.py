@@ -61,7 +61,7 @@ def fit_teachers(
     for number, pair in enumerate(pairs):
         _LOG.info("distil: teacher %d of %d", number + 1, len(pairs))
         fitted = fit_without(pools, frozenset(pair), spec, config, keep_at=keep_at)
-        teachers[frozenset(pair)] = Critic(fitted.network, fitted.trees)
+        teachers[frozenset(pair)] = Critic(fitted.network, fitted.trees, fitted.linear)
     return teachers
 
 

@@ -23,6 +23,7 @@ from harness_core.learners.catalogue import LEARNERS
 from harness_core.learners.checks import PARTS, Check, check, part_weights, validation_batch
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.data import TrainingData
+from harness_core.learners.linear import LinearHead
 from harness_core.learners.module import ControllerModule
 from harness_core.learners.networks import CriticNetwork, NetworkSpec
 from harness_core.learners.stream import BatchStream
@@ -46,6 +47,7 @@ class Fitted:
     kept_at: dict[str, int]
     """Part of the network → number of updates after which it was kept."""
     trees: TreeHeads = NO_TREES
+    linear: LinearHead | None = None
 
 
 def fit(

@@ -112,11 +112,11 @@ def run(
     guidance = learn_guidance(workspace, schema.state, n_folds=len(fits.folds), seed=train.seed)
     with _published(workspace.path(FOLD_MODELS)) as folder:
         for fold, fitted in enumerate(fits.folds):
-            save_critic(folder / str(fold), fitted.network, fitted.trees)
+            save_critic(folder / str(fold), fitted.network, fitted.trees, fitted.linear)
             guidance.save(folder / str(fold), fold=fold)
             _write_combination(folder / str(fold), scored.combination(fold))
     with _published(workspace.path(CANDIDATE_MODEL)) as folder:
-        save_critic(folder, fits.final.network, fits.final.trees)
+        save_critic(folder, fits.final.network, fits.final.trees, fits.final.linear)
         shutil.copytree(workspace.path(FEATURES) / PIPELINE, folder / PIPELINE)
         shutil.copyfile(policy, folder / POLICY_FILE)
         guidance.save(folder, fold=None)

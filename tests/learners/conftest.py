@@ -9,6 +9,7 @@ import pytest
 
 from harness_core.features.batch import DecisionGroup, GroupSignals, TransitionArrays
 from harness_core.learners.config import TrainConfig
+from harness_core.learners.data import TrainingData, group_pool, transition_pool
 from harness_core.learners.networks import NetworkSpec
 from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Split
 
@@ -61,6 +62,21 @@ def set_relative() -> Callable[[GroupSignals], np.ndarray]:
 @pytest.fixture(scope="session")
 def world() -> SimpleNamespace:
     return make_world(n_tasks=20, seed=0)
+
+
+@pytest.fixture
+def training(world, spec, config, set_relative) -> TrainingData:
+    return TrainingData(
+        transitions=transition_pool(world.arrays, spec, batch_size=config.batch_size),
+        attempts=group_pool(
+            world.groups,
+            kind=GroupKind.ATTEMPT,
+            set_relative=set_relative,
+            group_sizes=config.group_sizes,
+            seed=0,
+        ),
+        steps=None,
+    )
 
 
 def make_world(*, n_tasks: int, seed: int, n_candidates: int = 6) -> SimpleNamespace:
