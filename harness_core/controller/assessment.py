@@ -1,8 +1,9 @@
 """From requests to scores: the hard filter, one pass of features for all of them, the networks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from harness_core.features.runtime import Request, featurise_requests, task_text
 from harness_core.features.set_relative import set_relative
 from harness_core.rewards.tool_policy import ToolPolicy
 from harness_core.sandbox.protocol import Sandbox
+
+_MAX_KEPT: Final = 256
+"""States whose strangeness is remembered: one is asked about again with every new candidate."""
 
 
 class Assessed(NamedTuple):
@@ -65,7 +69,7 @@ class Assessor:
         self._pipeline = pipeline
         self._sandbox = sandbox
         self._policy = policy
-        self._known_states = known_states
+        self._strangeness = _measuring(pipeline, known_states)
 
     def assess(self, requests: Sequence[SelectRequest]) -> list[Assessed]:
         """Filter and score.
@@ -94,10 +98,8 @@ class Assessor:
 
     def strangeness(self, state: Mapping[str, Any], features: Floats) -> float | None:
         """How strange a state with these features [Ds] is; None where the model cannot tell."""
-        if self._known_states is None:
-            return None
-        vector = self._pipeline.task_vectors([task_text(state)])[0]
-        return self._known_states.strangeness(features, vector)
+        content = np.asarray(features, dtype=np.float32).tobytes()
+        return self._strangeness(task_text(state), content)
 
     def _filter(self, request: ReadRequest) -> _Screened:
         started = perf_counter()
@@ -168,3 +170,17 @@ class Assessor:
         if unknown:
             known = ", ".join(self._manifest.components)
             raise ParameterError(f"goal: unknown component {unknown[0]}; there are {known}")
+
+
+def _measuring(
+    pipeline: FeaturePipeline, known_states: KnownStates | None
+) -> Callable[[str, bytes], float | None]:
+    # Not a method: what remembers itself is not let go of, and neither are the encoders it has.
+    @lru_cache(maxsize=_MAX_KEPT)
+    def measure(task: str, features: bytes) -> float | None:
+        if known_states is None:
+            return None
+        (vector,) = pipeline.task_vectors([task])
+        return known_states.strangeness(np.frombuffer(features, dtype=np.float32), vector)
+
+    return measure

@@ -27,6 +27,8 @@ _KEYS_PER_QUERY: Final = 500
 _TEXTS_PER_WRITE: Final = 256
 _MAX_IN_MEMORY: Final = 20_000
 """Vectors kept where there is no file; who serves for months may not fill the memory."""
+_MAX_BYTES_IN_MEMORY: Final = 1 << 24
+"""What they may take together: fewer are kept of a wide encoder."""
 _CREATE: Final = (
     "CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB NOT NULL) "
     "WITHOUT ROWID"
@@ -134,7 +136,8 @@ class CachedEncoder:
             return
         with self._in_memory:
             self._memory.update(items)
-            for _ in range(len(self._memory) - _MAX_IN_MEMORY):
+            room = min(_MAX_IN_MEMORY, _MAX_BYTES_IN_MEMORY // (2 * self.width))
+            for _ in range(len(self._memory) - room):
                 self._memory.popitem(last=False)  # used longest ago
 
 

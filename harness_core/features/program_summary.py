@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from harness_core.sandbox.folding import parse
@@ -52,6 +53,8 @@ PROGRAM_NAMES: Final[tuple[str, ...]] = (
 
 _MAX_CHARS: Final = 50_000
 _MAX_NODES: Final = 50_000
+_MAX_KEPT: Final = 128
+"""Tasks whose checks are looked through once: their candidates share them."""
 _COUNTED: Final[Mapping[str, tuple[type[ast.AST], ...]]] = {
     "n_functions": (ast.FunctionDef, ast.AsyncFunctionDef),
     "n_classes": (ast.ClassDef,),
@@ -71,7 +74,11 @@ _COUNTED: Final[Mapping[str, tuple[type[ast.AST], ...]]] = {
     "n_constants": (ast.Constant,),
     "n_raises": (ast.Raise,),
 }
+_STATEMENTS: Final = frozenset(
+    kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.stmt)
+)
 _COUNTER_OF: Final = {node: name for name, nodes in _COUNTED.items() for node in nodes}
+_STUB_MARKS: Final = ("todo", "fixme", "notimplementederror", "your code here", "write your")
 _STUB_MARK: Final = re.compile(
     r"\bTODO\b|\bFIXME\b|NotImplementedError|your code here|write your", re.IGNORECASE
 )
@@ -84,7 +91,7 @@ def program_summary(
 ) -> dict[str, float]:
     """The summary of a program by name, every name of `PROGRAM_NAMES` present."""
     summary = dict.fromkeys(PROGRAM_NAMES, 0.0)
-    summary["n_stub_marks"] = _log(len(_STUB_MARK.findall(text[:_MAX_CHARS])))
+    summary["n_stub_marks"] = _log(_n_stub_marks(text[:_MAX_CHARS]))
     summary["literals_of_checks"] = _shared_literals(text[:_MAX_CHARS], visible_checks)
     tree = _parse(text)
     if tree is None:
@@ -132,24 +139,42 @@ def _walk(tree: ast.AST) -> _Walk:
     Candidates are summarised while an agent waits, and this is most of it: hence no generator and
     no pair a node.
     """
-    walk = _Walk([], [])
+    nodes: list[ast.AST] = []
+    depths: list[int] = []
     stack, waiting = [tree], [0]
-    while stack and len(walk.nodes) < _MAX_NODES:
+    while stack and len(nodes) < _MAX_NODES:
         node, depth = stack.pop(), waiting.pop()
-        walk.nodes.append(node)
-        walk.depths.append(depth)
+        nodes.append(node)
+        depths.append(depth)
+        if type(node) is ast.Constant:
+            continue  # holds no node
+        if type(node) is ast.Name:  # as below, but every third node is one
+            stack.append(node.ctx)
+            waiting.append(depth + 1)
+            continue
         for name in node._fields:
             value = getattr(node, name, None)
-            children = value if type(value) is list else (value,)
-            for child in children:
-                if isinstance(child, ast.AST):
-                    stack.append(child)
-                    waiting.append(depth + 1)
-    return walk
+            if type(value) is list:
+                for child in value:
+                    if isinstance(child, ast.AST):
+                        stack.append(child)
+                        waiting.append(depth + 1)
+            elif isinstance(value, ast.AST):
+                stack.append(value)
+                waiting.append(depth + 1)
+    return _Walk(nodes, depths)
+
+
+def _n_stub_marks(text: str) -> int:
+    lowered = text.lower()
+    # Most programs have none, and looking for words is faster than the pattern.
+    if text.isascii() and not any(mark in lowered for mark in _STUB_MARKS):
+        return 0
+    return len(_STUB_MARK.findall(text))
 
 
 def _n_statements(by_type: Mapping[type[ast.AST], int]) -> int:
-    return sum(count for kind, count in by_type.items() if issubclass(kind, ast.stmt))
+    return sum(count for kind, count in by_type.items() if kind in _STATEMENTS)
 
 
 def _n_calls_of(nodes: list[ast.AST], name: str) -> int:
@@ -161,7 +186,7 @@ def _entry(walk: _Walk, entry_point: str | None) -> dict[str, float]:
     functions = [
         (place, node)
         for place, node in enumerate(walk.nodes)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if type(node) is ast.FunctionDef or type(node) is ast.AsyncFunctionDef
     ]
     named = [item for item in functions if item[1].name == entry_point]
     chosen = named or ([] if entry_point else functions)
@@ -170,8 +195,8 @@ def _entry(walk: _Walk, entry_point: str | None) -> dict[str, float]:
     place, function = chosen[-1]
     body = _without_docstring(function.body)
     inside = walk.below(place)
-    returns = [node.value for node in inside if isinstance(node, ast.Return) and node.value]
-    arguments = {item.arg for item in _walk(function.args).nodes if isinstance(item, ast.arg)}
+    returns = [node.value for node in inside if type(node) is ast.Return and node.value]
+    arguments = {item.arg for item in _walk(function.args).nodes if type(item) is ast.arg}
     used = {node.id for node in inside if type(node) is ast.Name}
     return {
         "has_docstring": float(len(body) < len(function.body)),
@@ -211,8 +236,13 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
 
 def _shared_literals(text: str, checks: tuple[str, ...]) -> float:
     """How many telling numbers of the program stand in the visible checks: hard-coded answers."""
-    shared = set(_NUMBER.findall(text)) & set(_NUMBER.findall("\n".join(checks)))
-    return _log(len(shared - _TRIVIAL_NUMBERS))
+    telling = _telling_numbers(checks)
+    return _log(len(telling.intersection(_NUMBER.findall(text)))) if telling else 0.0
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _telling_numbers(checks: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_NUMBER.findall("\n".join(checks))) - _TRIVIAL_NUMBERS
 
 
 def _log(count: int) -> float:

@@ -75,59 +75,73 @@ def set_relative(signals: GroupSignals) -> Floats:
     k = len(signals.n_chars)
     if k <= 1:
         return np.zeros((k, len(SET_RELATIVE)), dtype=np.float32)
-    visible = signals.visible_rate.astype(np.float64)
-    generated = _share(signals.generated_passed)
     outputs = _agreement(signals.outputs)
     made = _agreement(within_contract(signals.made_outputs))
     votes = _vote(signals)
-    product = generated * outputs.mean
-    answers = _same(signals.answer_key)
-    codet = codet_score(signals) / max(k * signals.generated_passed.shape[1], 1)
-    has_generated = np.full(k, float(signals.generated_passed.shape[1] > 0))
+    generated = _share(signals.generated_passed)
+    compared = {
+        "visible": signals.visible_rate.astype(np.float64),
+        "generated": generated,
+        "codet": codet_score(signals) / max(k * signals.generated_passed.shape[1], 1),
+        "output_agreement": outputs.mean,
+        "answered_inputs": outputs.answered,
+        "made_agreement": made.mean,
+        "made_contested": made.contested,
+        "vote": votes.share,
+        "generated_times_agreement": generated * outputs.mean,
+        "same_answer": _same(signals.answer_key),
+        "n_chars": signals.n_chars.astype(np.float64),
+        "n_chars_log": np.log1p(signals.n_chars.astype(np.float64)),
+        "prior": signals.agent_prior.astype(np.float64),
+    }
+    # All at once, since numpy takes longer to begin than a small group is work.
+    rows = np.stack(list(compared.values()))
+    z = dict(zip(compared, _z(rows), strict=True))
+    rank = dict(zip(compared, _rank(rows), strict=True))
     columns = (
-        _z(visible),
-        _rank(visible),
-        np.isfinite(visible),
-        _z(generated),
-        _rank(generated),
-        has_generated,
-        codet,
-        _rank(codet),
+        z["visible"],
+        rank["visible"],
+        np.isfinite(compared["visible"]),
+        z["generated"],
+        rank["generated"],
+        np.full(k, float(signals.generated_passed.shape[1] > 0)),
+        compared["codet"],
+        rank["codet"],
         outputs.exact,
         outputs.mean,
-        _z(outputs.mean),
-        _rank(outputs.mean),
+        z["output_agreement"],
+        rank["output_agreement"],
         outputs.contested,
-        _z(outputs.answered),
+        z["answered_inputs"],
         outputs.answered > 0,
         made.mean,
-        _z(made.mean),
-        _rank(made.mean),
+        z["made_agreement"],
+        rank["made_agreement"],
         made.contested,
-        _z(made.contested),
-        _rank(made.contested),
+        z["made_contested"],
+        rank["made_contested"],
         made.exact,
         made.most_common,
         made.answered,
         np.full(k, made.contested_share),
         np.full(k, np.log1p(made.n_inputs)),
         votes.share,
-        _z(votes.share),
-        _rank(votes.share),
+        z["vote"],
+        rank["vote"],
         votes.weight,
-        product,
-        _rank(product),
+        compared["generated_times_agreement"],
+        rank["generated_times_agreement"],
         _same(signals.text_key),
-        answers,
-        _rank(answers),
+        compared["same_answer"],
+        rank["same_answer"],
         signals.answer_key != 0,
-        _z(np.log1p(signals.n_chars.astype(np.float64))),
-        _rank(signals.n_chars.astype(np.float64)),
-        _z(signals.agent_prior.astype(np.float64)),
-        _rank(signals.agent_prior.astype(np.float64)),
+        z["n_chars_log"],
+        rank["n_chars"],
+        z["prior"],
+        rank["prior"],
         np.full(k, np.log(k)),
     )
-    return np.stack(columns, axis=1).astype(np.float32)
+    return np.ascontiguousarray(np.array(columns, dtype=np.float64).T, dtype=np.float32)
 
 
 def codet_score(signals: GroupSignals) -> Floats:
@@ -235,36 +249,39 @@ def _is_contested(outputs: Integers) -> Flags:
 
 def _same(keys: Integers) -> Doubles:
     """Share of the other candidates with the same key, [K]; 0 where there is no key."""
-    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return np.asarray((counts[inverse.ravel()] - 1) / (len(keys) - 1) * (keys != 0))
+    n_same = np.count_nonzero(keys[:, None] == keys, axis=1)
+    return np.asarray((n_same - 1) / (len(keys) - 1) * (keys != 0))
 
 
 def _share(flags: Flags) -> Doubles:
     return flags.mean(axis=1) if flags.shape[1] else np.zeros(len(flags))
 
 
-def _z(values: Doubles) -> Doubles:
-    """Distance from the mean of the known values in standard deviations, [K]; 0 if unknown."""
-    known = np.isfinite(values)
-    if not known.any():
-        return np.zeros(len(values))
-    filled = np.where(known, values, 0.0)
-    n = known.sum()
-    centred = np.where(known, values - filled.sum() / n, 0.0)
-    spread = np.sqrt((centred**2).sum() / n)
+def _z(rows: Doubles) -> Doubles:
+    """Distance from the mean of a row's known values in standard deviations, [R, K].
+
+    0 where a value is unknown.
+    """
+    known = np.isfinite(rows)
+    n = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    filled = np.where(known, rows, 0.0)
+    centred = np.where(known, rows - filled.sum(axis=1, keepdims=True) / n, 0.0)
+    spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / n)
     # Equal values may differ in the last bit of their mean; that is no spread.
-    if spread <= 1e-9 * max(1.0, np.abs(filled).max()):
-        return np.zeros(len(values))
-    return np.asarray(np.clip(centred / spread, -_MAX_Z, _MAX_Z))
+    largest = np.abs(filled).max(axis=1, keepdims=True)
+    is_flat = spread <= 1e-9 * np.maximum(1.0, largest)
+    scaled = centred / np.where(is_flat, 1.0, spread)
+    return np.asarray(np.where(is_flat, 0.0, np.clip(scaled, -_MAX_Z, _MAX_Z)))
 
 
-def _rank(values: Doubles) -> Doubles:
-    """Share of the others below minus share above, halved: in [−0.5, 0.5]; 0 if unknown."""
-    known = np.isfinite(values)
-    filled = np.sort(values[known])
-    if len(filled) < 2:  # noqa: PLR2004  # a rank needs another one
-        return np.zeros(len(values))
-    safe = np.where(known, values, 0.0)
-    below = np.searchsorted(filled, safe, side="left")
-    above = len(filled) - np.searchsorted(filled, safe, side="right")
-    return np.asarray(np.where(known, (below - above) / (2 * (len(filled) - 1)), 0.0))
+def _rank(rows: Doubles) -> Doubles:
+    """Share of a row's others below minus share above, halved: in [−0.5, 0.5], [R, K].
+
+    0 where a value is unknown, or the only known one.
+    """
+    known = np.isfinite(rows)
+    filled = np.where(known, rows, np.nan)  # nothing is below or above what is unknown
+    below = np.count_nonzero(filled[:, :, None] > filled[:, None, :], axis=2)
+    above = np.count_nonzero(filled[:, :, None] < filled[:, None, :], axis=2)
+    n_others = known.sum(axis=1, keepdims=True) - 1
+    return np.asarray((below - above) / (2 * np.maximum(n_others, 1)))

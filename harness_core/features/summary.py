@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 
+from harness_core.features.ascii_text import Counts, counts_of
 from harness_core.features.batch import Floats
 from harness_core.features.contents import ActionContent, TaskContent
 from harness_core.features.program_summary import PROGRAM_NAMES, program_summary
@@ -89,10 +90,12 @@ SUMMARY: Final[tuple[str, ...]] = (
 )
 """Names of the columns of `summarise`, in order."""
 
+_PROGRAM: Final = slice(len(_TEXT_NAMES), len(_TEXT_NAMES) + len(PROGRAM_NAMES))
 _INDEX: Final = {name: column for column, name in enumerate(SUMMARY)}
 _WORD: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"\d+")
-_APOLOGY: Final = re.compile(r"\b(?:sorry|apolog|unfortunately|unable|cannot|can't)", re.IGNORECASE)
+_APOLOGIES: Final = ("sorry", "apolog", "unfortunately", "unable", "cannot", "can't")
+_APOLOGY: Final = re.compile(rf"\b(?:{'|'.join(_APOLOGIES)})", re.IGNORECASE)
 _SQL_PATTERNS: Final = {
     f"sql_{word.replace(' ', '_')}": re.compile(r"\b" + word.replace(" ", r"\s+") + r"\b")
     for word in _SQL_WORDS
@@ -115,48 +118,73 @@ def summarise(action: ActionContent, task: TaskContent, *, seen: str) -> Floats:
 @lru_cache(maxsize=_MAX_KEPT)
 def _summary(action: ActionContent, task: TaskContent, seen: str) -> Floats:
     row = np.zeros(len(SUMMARY), dtype=np.float32)
-    for name, value in _columns(action, task, seen):
+    row[: len(_TEXT_NAMES)] = _text(action.text)
+    is_code = action.kind is ActionKind.CODE and bool(action.text)
+    if is_code and task.language is Language.PYTHON:
+        program = program_summary(
+            action.text, entry_point=task.entry_point, visible_checks=task.visible_checks
+        )
+        # Its names stand side by side, in the same order.
+        row[_PROGRAM] = list(program.values())
+    for name, value in _columns(action, task, seen, is_code=is_code):
         row[_INDEX[name]] = value
     row.flags.writeable = False
     return row
 
 
-def _columns(action: ActionContent, task: TaskContent, seen: str) -> Iterator[tuple[str, float]]:
-    yield from _text(action.text)
+def _columns(
+    action: ActionContent, task: TaskContent, seen: str, *, is_code: bool
+) -> Iterator[tuple[str, float]]:
+    """The columns that few actions have, by name."""
     yield from _guidance(action.arguments)
     if action.kind is ActionKind.TOOL_CALL:
         yield from _tool(action.arguments, seen)
-    if action.kind is not ActionKind.CODE or not action.text:
-        return
-    if task.language is Language.PYTHON:
-        summary = program_summary(
-            action.text, entry_point=task.entry_point, visible_checks=task.visible_checks
-        )
-        for name, value in summary.items():
-            yield f"program_{name}", value
-    elif task.language is Language.SQL:
+    if is_code and task.language is Language.SQL:
         yield from _sql(action.text[:_MAX_CHARS].lower())
-    elif task.language is Language.SHELL:
+    elif is_code and task.language is Language.SHELL:
         yield from _shell(action.text[:_MAX_CHARS])
 
 
-def _text(text: str) -> Iterator[tuple[str, float]]:
+def _text(text: str) -> tuple[float, ...]:
+    """The columns `_TEXT_NAMES`."""
     head = text[:_MAX_CHARS]
     n = max(len(head), 1)
-    yield "is_empty", float(not head.strip())
-    yield "n_chars", _log(len(text))
-    yield "n_lines", _log(head.count("\n") + 1 if head else 0)
-    yield "n_words", _log(len(_WORD.findall(head)))
-    yield "n_numbers", _log(len(_NUMBER.findall(head)))
-    yield "digit_share", sum(map(str.isdigit, head)) / n
-    yield "upper_share", sum(map(str.isupper, head)) / n
+    counts = counts_of(head.encode()) if head.isascii() else _counts(head)
+    return (
+        float(not head.strip()),
+        _log(len(text)),
+        _log(head.count("\n") + 1 if head else 0),
+        _log(counts.n_words),
+        _log(counts.n_numbers),
+        counts.n_digits / n,
+        counts.n_upper / n,
+        counts.n_symbols / n,
+        float("?" in head),
+        float(_apologises(head)),
+        float("```" in head),
+        float('"' in head or "'" in head),
+    )
+
+
+def _counts(head: str) -> Counts:
     # No character is both of the two.
-    n_words = sum(map(str.isalnum, head)) + sum(map(str.isspace, head))
-    yield "symbol_share", (len(head) - n_words) / n
-    yield "asks", float("?" in head)
-    yield "apologises", float(_APOLOGY.search(head) is not None)
-    yield "has_fence", float("```" in head)
-    yield "has_quote", float('"' in head or "'" in head)
+    n_other = sum(map(str.isalnum, head)) + sum(map(str.isspace, head))
+    return Counts(
+        n_words=len(_WORD.findall(head)),
+        n_numbers=len(_NUMBER.findall(head)),
+        n_digits=sum(map(str.isdigit, head)),
+        n_upper=sum(map(str.isupper, head)),
+        n_symbols=len(head) - n_other,
+    )
+
+
+def _apologises(head: str) -> bool:
+    if head.isascii():
+        lowered = head.lower()
+        # Hardly a program has any of them, and looking for words is fast.
+        if not any(word in lowered for word in _APOLOGIES):
+            return False
+    return _APOLOGY.search(head) is not None
 
 
 def _sql(query: str) -> Iterator[tuple[str, float]]:

@@ -1,9 +1,11 @@
 """Soft targets: what a student learns where a trained model, the teacher, has scored the rows.
 
-Only targets change; batches, losses and stopping are those of any training. With share w of the
-teacher, an attempt's label is w · P + (1 − w) · success, where P is the teacher's calibrated
-probability, and the return of an action is w · Q + (1 − w) · G, without bootstrapping. Losses are
-linear or quadratic in their target, so a mixed target is a mixed loss (Hinton et al., 2015).
+Only targets change; batches, losses and stopping are those of any training. An attempt whose
+outcome is known keeps it: on real logs a probability in its place makes the student choose worse.
+One whose outcome nobody knows is worth P, the teacher's calibrated probability. With share w of the
+teacher, the return of an action is w · Q + (1 − w) · G, without bootstrapping, and the label of a
+proposed one is mixed alike. Losses are linear or quadratic in their target, so that a mixed target
+is a mixed loss (Hinton et al., 2015).
 
 A task of fold g is scored for the student without fold f by a teacher that saw neither f nor g: the
 scores are out of fold, and the student of fold f has learnt from its tasks in no way.
@@ -111,7 +113,7 @@ class SoftTargets:
                 logits = teacher.terminal(torch.cat([state, theirs.other[rows]], dim=1).numpy())
                 margin = calibration.slope * torch.from_numpy(logits) + calibration.intercept
                 soft[rows] = torch.sigmoid(margin)
-        return self._mixed(pool, soft)
+        return self._mixed(pool, soft, weight=0.0)
 
     def _steps(self, pool: GroupPool | None, without: int | None) -> GroupPool | None:
         theirs = self.pools.steps
@@ -125,11 +127,11 @@ class SoftTargets:
                 network = teacher.network
                 distance = torch.from_numpy(total) - network.total(network.return_shift)
                 soft[rows] = torch.sigmoid(distance / network.total_scale())
-        return self._mixed(pool, soft)
+        return self._mixed(pool, soft, weight=self.weight)
 
-    def _mixed(self, pool: GroupPool, soft: Tensor) -> GroupPool:
+    def _mixed(self, pool: GroupPool, soft: Tensor, *, weight: float) -> GroupPool:
         """Labels of both; where the outcome is unknown the teacher's word alone."""
-        label = torch.where(pool.known, torch.lerp(pool.label, soft, self.weight), soft)
+        label = torch.where(pool.known, torch.lerp(pool.label, soft, weight), soft)
         known = pool.known if self.weight == 0.0 else torch.ones_like(pool.known)
         return replace(pool, label=label, known=known)
 

@@ -9,8 +9,9 @@ class DistilConfig(Section):
     """How a student without a transformer learns from a trained model; the rest is `train`."""
 
     teacher_weight: float = Field(ge=0, le=1)
-    """Share of the teacher's scores in every target; the rest is what really happened. 0 trains
-    the student's features on the logs alone."""
+    """Share of the teacher's Q in the worth of actions; the rest is what really happened. Attempts
+    whose outcome is known keep it. 0 trains on the logs alone, apart from attempts without an
+    outcome."""
     n_text_dimensions: int = Field(ge=2)
     """Dimensions kept of each hashed text vector."""
     hidden_sizes: tuple[int, ...] = Field(min_length=1)

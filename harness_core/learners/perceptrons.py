@@ -41,7 +41,10 @@ class StackedMlp(nn.Module):
 
     def forward(self, inputs: Tensor, *, dropout: float = 0.0) -> Tensor:
         """Outputs [M, B, O] of inputs [B, D]."""
-        if inputs.device.type == "cpu" and inputs.dtype == torch.float32:
+        on_processor = inputs.device.type == "cpu" and inputs.dtype == torch.float32
+        # A handful of rows that nothing is learnt from: oneDNN would not be asked anyway.
+        is_little = len(inputs) < _SMALLEST and not torch.is_grad_enabled()
+        if on_processor and not is_little:
             return _OnProcessor.apply(inputs, dropout, *self.weights, *self.biases)  # type: ignore[no-any-return, no-untyped-call]  # stubs of torch
         return self.batched(inputs, dropout=dropout)
 

@@ -8,8 +8,9 @@ and columns, and the scores are averaged (Breiman, 1996): single boosted models 
 differ by chance as much as learners differ. All is stored as text, nothing of it is executed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,10 @@ import numpy as np
 
 from harness_core.errors import ModelError
 from harness_core.features.batch import Floats, Integers
+from harness_core.learners.attempt_rows import draw_attempts
 from harness_core.learners.config import TreesConfig
 from harness_core.learners.data import GroupPool, TrainingData, TransitionPool
+from harness_core.learners.merged_trees import merge_members
 from harness_core.tables import publish_bytes
 
 _HEADS: Final = ("attempt", "rank", "running")
@@ -27,7 +30,6 @@ _MAX_MEMBERS: Final = 64
 
 _RANK_SHARE: Final = 1.0
 """Weight of the ranker's score beside the classifier's log-odds."""
-_ROWS_OF_GROUP: Final = 16
 _MAX_BYTES: Final = 64 << 20
 _SOLVED: Final = 0.5
 _THREADS: Final = {"num_threads": 1}
@@ -35,7 +37,7 @@ _GRADES: Final = 31
 """Steps into which a graded outcome is cut for the ranker."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeHeads:
     """Fitted trees, some members a head; a head that had nothing to learn from has none."""
 
@@ -45,16 +47,27 @@ class TreeHeads:
 
     def score_attempts(self, x: Floats) -> Floats | None:
         """Log-odds of success and rank score together, [K], of [state | set-relative]."""
-        if not self.attempt or not self.rank:
-            return None
-        score = _predict(self.attempt, x) + _RANK_SHARE * _predict(self.rank, x)
-        return score.astype(np.float32)
+        return None if self._of_attempts is None else _predict(self._of_attempts, x)
 
     def score_running(self, state: Floats) -> Floats | None:
         """Log-odds [N] that an attempt that is still running will succeed, from its state."""
-        if not self.running:
+        return None if self._of_running is None else _predict(self._of_running, state)
+
+    @cached_property
+    def _of_attempts(self) -> lightgbm.Booster | None:
+        if not self.attempt or not self.rank:
             return None
-        return _predict(self.running, state).astype(np.float32)
+        return merge_members(
+            [
+                *((member, 1.0 / len(self.attempt)) for member in self.attempt),
+                *((member, _RANK_SHARE / len(self.rank)) for member in self.rank),
+            ]
+        )
+
+    @cached_property
+    def _of_running(self) -> lightgbm.Booster | None:
+        members = self.running
+        return merge_members([(one, 1.0 / len(members)) for one in members]) if members else None
 
 
 NO_TREES: Final = TreeHeads()
@@ -134,40 +147,14 @@ def _load(path: Path, width: int) -> lightgbm.Booster | None:
 def _fit_attempts(
     pool: GroupPool, config: TreesConfig, *, seed: int
 ) -> tuple[lightgbm.Booster | None, lightgbm.Booster | None]:
-    rng = np.random.default_rng(seed)
-    rows, sizes = _attempt_rows(pool, config, rng)
-    label = pool.label.numpy()[rows]
-    if not len(rows) or label.min() == label.max():
+    x, label, sizes = draw_attempts(pool, max_rows=config.max_rows, seed=seed)
+    if not len(label) or label.min() == label.max():
         return None, None
-    state = pool.state.numpy()[pool.source_row[rows]]
-    x = np.concatenate([state, pool.other.numpy()[rows]], axis=1)
     grade = np.round(label * _GRADES).astype(np.int64)
     return (
         _train(x, label, config, objective="cross_entropy", seed=seed),
         _train(x, grade, config, objective="lambdarank", seed=seed, group=sizes),
     )
-
-
-def _attempt_rows(
-    pool: GroupPool, config: TreesConfig, rng: np.random.Generator
-) -> tuple[Integers, Integers]:
-    """Rows of random subsets with known labels, and how many each subset gives."""
-    subsets = rng.permutation(pool.subsets())
-    known = pool.known.numpy()
-    rows: list[Integers] = []
-    n_rows = 0
-    for subset in subsets:
-        here = pool.start[subset] + np.arange(pool.length[subset])
-        here = here[known[here]]
-        here = here[rng.permutation(len(here))[:_ROWS_OF_GROUP]]
-        if len(here):
-            rows.append(here)
-            n_rows += len(here)
-        if n_rows >= config.max_rows:
-            break
-    if not rows:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    return np.concatenate(rows), np.array([len(part) for part in rows], dtype=np.int64)
 
 
 def _fit_running(
@@ -214,11 +201,10 @@ def _train(
     return lightgbm.train(parameters, dataset, num_boost_round=config.n_trees)
 
 
-def _predict(members: Sequence[lightgbm.Booster], x: Floats) -> Floats:
-    """Mean raw score of the members, [N]."""
+def _predict(trees: lightgbm.Booster, x: Floats) -> Floats:
+    """Raw scores, [N]."""
     # Bytes, not views: LightGBM refuses what is not contiguous.
     rows = np.ascontiguousarray(x, dtype=np.float32)
     if not len(rows):
         return np.zeros(0, dtype=np.float32)
-    scores = [booster.predict(rows, raw_score=True, **_THREADS) for booster in members]
-    return np.asarray(np.mean(scores, axis=0), dtype=np.float32)
+    return np.asarray(trees.predict(rows, raw_score=True, **_THREADS), dtype=np.float32)

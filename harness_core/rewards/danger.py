@@ -5,12 +5,12 @@ Bandit, a security linter whose reports people know; the others are our own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 from harness_core.rewards.danger_python import python_rules
 from harness_core.rewards.danger_shell import shell_rules
 from harness_core.rewards.danger_sql import sql_rules
+from harness_core.rewards.text_cache import TextCache
 from harness_core.trajectories.vocabulary import ActionKind, Language
 
 _RULES_OF: Final[Mapping[Language, Callable[[str], Iterator[str]]]] = {
@@ -19,6 +19,20 @@ _RULES_OF: Final[Mapping[Language, Callable[[str], Iterator[str]]]] = {
     Language.SHELL: shell_rules,
 }
 LANGUAGES_WITH_RULES: Final = frozenset(_RULES_OF)
+_MAX_TEXTS: Final = 4096
+_MAX_CHARACTERS: Final = 1 << 21
+"""Of a language. A proxy sees ever new texts, and each is asked for a few times at once."""
+
+
+def _asking(rules: Callable[[str], Iterator[str]]) -> TextCache[tuple[str, ...]]:
+    return TextCache(
+        lambda text: tuple(sorted(set(rules(text)))),
+        max_texts=_MAX_TEXTS,
+        max_characters=_MAX_CHARACTERS,
+    )
+
+
+_FOUND: Final = {language: _asking(rules) for language, rules in _RULES_OF.items()}
 
 
 def understands(language: Language, kind: ActionKind) -> bool:
@@ -30,13 +44,12 @@ def understands(language: Language, kind: ActionKind) -> bool:
     return kind is not ActionKind.CODE or language in LANGUAGES_WITH_RULES
 
 
-@lru_cache(maxsize=65536)
 def danger_rules(language: Language, kind: ActionKind, text: str) -> tuple[str, ...]:
     """Ids of the rules that the action breaks, sorted; empty for a harmless one.
 
     Only code is looked at here; the tool policy looks at tool calls (`tool_policy`).
     """
-    rules = _RULES_OF.get(language)
-    if rules is None or kind is not ActionKind.CODE:
+    found = _FOUND.get(language)
+    if found is None or kind is not ActionKind.CODE:
         return ()
-    return tuple(sorted(set(rules(text))))
+    return found(text)

@@ -9,6 +9,7 @@ import ast
 import datetime as dt
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, Final
@@ -18,6 +19,7 @@ _MAX_ITEMS: Final = 1_000_000
 _MAX_BITS: Final = 1 << 16
 _MAX_NESTING: Final = 80
 _MAX_RUN: Final = 200  # prefix operators in a row, each of which nests once more
+_RUN: Final = re.compile(r"[-+~. \\][-+~. \\\n]*")
 NO_NAMES: Final[Mapping[str, Any]] = {}
 UNKNOWN: Final = object()
 """The value of a name that is no constant, although a builtin may have the same name."""
@@ -195,15 +197,18 @@ def _range(*bounds: int) -> range:
 
 def is_deep(source: str) -> bool:
     """Whether brackets or prefix operators nest too deeply; brackets in strings count as well."""
-    depth = run = 0
+    if max(map(len, _RUN.findall(source)), default=0) > _MAX_RUN:
+        return True
+    if sum(map(source.count, "([{")) <= _MAX_NESTING:
+        return False
+    depth = 0
     for character in source:
         if character in "([{":
             depth += 1
+            if depth > _MAX_NESTING:
+                return True
         elif character in ")]}":
             depth = max(depth - 1, 0)
-        run = run + 1 if character in "-+~. \\" or (run and character == "\n") else 0
-        if depth > _MAX_NESTING or run > _MAX_RUN:
-            return True
     return False
 
 

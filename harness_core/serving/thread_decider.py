@@ -84,4 +84,6 @@ class ThreadDecider:
         finally:
             with self._idle:
                 self._n_asking[version] -= 1
+                if not self._n_asking[version]:
+                    del self._n_asking[version]  # or one would stay of every model there was
                 self._idle.notify_all()

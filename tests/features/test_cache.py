@@ -102,3 +102,13 @@ def test_without_a_file_only_the_last_vectors_are_kept(monkeypatch):
         encoder.encode([text])
     assert inner.asked == ["one", "two", "three", "one"]
     assert encoder.encode(["a", "b", "c", "d"]).shape == (4, 64)
+
+
+def test_without_a_file_fewer_vectors_of_a_wide_encoder_are_kept(monkeypatch):
+    two_of_width_64 = 2 * 2 * 64
+    monkeypatch.setattr(cache, "_MAX_BYTES_IN_MEMORY", two_of_width_64)
+    inner = Recording()
+    encoder = CachedEncoder(inner)
+    for text in ("one", "two", "three", "three", "one"):
+        encoder.encode([text])
+    assert inner.asked == ["one", "two", "three", "one"]

@@ -47,6 +47,14 @@ def ended(world: SimpleNamespace) -> Flags:
     return np.ones(len(world.arrays.discount), dtype=np.bool_)
 
 
+def unlabelled(pools: Pools) -> Pools:
+    """The same attempts, but nobody knows how they ended."""
+    assert pools.attempts is not None
+    unknown = torch.zeros_like(pools.attempts.known)
+    wrong = 1.0 - pools.attempts.label
+    return replace(pools, attempts=replace(pools.attempts, known=unknown, label=wrong))
+
+
 @pytest.mark.parametrize("without", [None, *FOLDS])
 def test_a_task_is_scored_by_a_teacher_that_saw_neither_it_nor_what_the_student_is_judged_on(
     world, spec, pools, without
@@ -54,7 +62,7 @@ def test_a_task_is_scored_by_a_teacher_that_saw_neither_it_nor_what_the_student_
     targets = SoftTargets(
         pools=pools, teachers=teachers(spec), calibration=AS_IT_IS, weight=1.0, ended=ended(world)
     )
-    soft = targets(pools, without)
+    soft = targets(unlabelled(pools), without)
     assert soft.attempts is not None
     for task, (fold, _) in pools.fold_and_split.items():
         if fold == without:
@@ -106,8 +114,9 @@ def test_a_label_is_the_calibrated_probability(world, spec, pools):
         weight=1.0,
         ended=ended(world),
     )
-    soft = targets(pools, None).attempts
+    soft = targets(unlabelled(pools), None).attempts
     assert soft is not None
+    assert soft.known.all()
     logit = torch.logit(soft.label[torch.from_numpy(soft.rows())])
     assert logit.numpy() == pytest.approx(2.5, abs=1e-4)
 
@@ -124,7 +133,7 @@ def test_without_the_teacher_nothing_changes(world, spec, pools):
     assert torch.equal(soft.transitions.discount, pools.transitions.discount)
 
 
-def test_a_target_is_the_weighted_mean_of_both(world, spec, pools):
+def test_an_outcome_that_is_known_stays_and_a_return_is_the_weighted_mean(world, spec, pools):
     weight = 0.25
     targets = SoftTargets(
         pools=pools,
@@ -133,15 +142,15 @@ def test_a_target_is_the_weighted_mean_of_both(world, spec, pools):
         weight=weight,
         ended=ended(world),
     )
-    soft, hard = targets(pools, None).attempts, pools.attempts
-    assert soft is not None
-    assert hard is not None
-    fold = {task: fold for task, (fold, _) in pools.fold_and_split.items()}
-    for task in set(hard.task_id):
-        rows = torch.from_numpy(hard.restrict(hard.task_id == task).rows())
-        teacher = torch.sigmoid(torch.tensor(said_by(frozenset({fold[str(task)]}))))
-        expected = weight * teacher + (1 - weight) * hard.label[rows]
-        torch.testing.assert_close(soft.label[rows], expected)
+    soft = targets(pools, None)
+    assert soft.attempts is not None
+    assert pools.attempts is not None
+    assert torch.equal(soft.attempts.label, pools.attempts.label)
+    returns, mask = pools.transitions.returns, pools.transitions.mask
+    for task, (fold, _) in pools.fold_and_split.items():
+        chosen = torch.from_numpy(pools.transition_task == task)[:, None] & mask
+        expected = weight * said_by(frozenset({fold})) + (1 - weight) * returns[chosen]
+        torch.testing.assert_close(soft.transitions.returns[chosen], expected)
 
 
 def test_the_return_of_a_run_that_was_cut_off_is_what_the_teacher_says(world, spec, pools):
@@ -157,11 +166,10 @@ def test_the_return_of_a_run_that_was_cut_off_is_what_the_teacher_says(world, sp
     )
 
 
-def test_a_student_follows_its_teacher_against_the_labels(
+def test_a_student_follows_its_teacher_where_nobody_knows_the_outcome(
     world, spec, config: TrainConfig, set_relative
 ):
-    wrong = [replace(group, success=1.0 - group.success) for group in world.groups]
-    pools = make_pools(wrong, world.arrays, spec, config, set_relative)
+    pools = unlabelled(make_pools(world.groups, world.arrays, spec, config, set_relative))
     knows = CriticNetwork(spec)
     with torch.no_grad():
         # The second number of a state says how good an attempt is; the teacher says that number.

@@ -72,3 +72,11 @@ def test_equal_seeds_drop_the_same(mlp: StackedMlp) -> None:
         outputs.append(mlp(_rows(), dropout=0.4))
     assert torch.equal(outputs[0], outputs[1])
     assert not torch.equal(outputs[0], outputs[2])
+
+
+def test_a_few_rows_give_the_same_whether_or_not_something_is_learnt_from_them() -> None:
+    mlp = StackedMlp(2, (6, 32, 3), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        mlp.weights[-1].uniform_(-1.0, 1.0)
+        alone = mlp(torch.ones(4, 6))
+    torch.testing.assert_close(alone, mlp(torch.ones(4, 6)).detach())

@@ -6,7 +6,7 @@ import torch
 
 from harness_core.errors import ModelError
 from harness_core.learners.checkpoint import Critic, load_critic, save_critic
-from harness_core.learners.data import TrainingData, group_pool, transition_pool
+from harness_core.learners.data import TrainingData
 from harness_core.learners.networks import CriticNetwork
 from harness_core.learners.trees import (
     NO_TREES,
@@ -16,22 +16,6 @@ from harness_core.learners.trees import (
     load_trees,
     save_trees,
 )
-from harness_core.trajectories.vocabulary import GroupKind
-
-
-@pytest.fixture
-def training(world, spec, config, set_relative) -> TrainingData:
-    return TrainingData(
-        transitions=transition_pool(world.arrays, spec, batch_size=config.batch_size),
-        attempts=group_pool(
-            world.groups,
-            kind=GroupKind.ATTEMPT,
-            set_relative=set_relative,
-            group_sizes=config.group_sizes,
-            seed=0,
-        ),
-        steps=None,
-    )
 
 
 @pytest.fixture

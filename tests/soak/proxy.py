@@ -4,8 +4,10 @@ python -m tests.soak.proxy [--minutes 10] [--rate 50] [--model FOLDER] [--kill-e
 
 Half of the requests are scored in shadow, half are ranked; one in fifty is given up by its client.
 The model is written anew every half a minute, and the scoring process is killed now and then.
-Without `--model` one is trained on sample logs first. Prints one line of JSON. Exit code 1 if a
-request failed, a decision is missing from the log or there twice, or memory grew.
+Before memory is watched, more is asked at once than ever after, with more texts than are remembered
+and one new model after the other: what grows from then on has no end. Without `--model` one is
+trained on sample logs first. Prints one line of JSON. Exit code 1 if a request failed, a decision
+is missing from the log or there twice, or memory grew.
 """
 
 import argparse
@@ -39,8 +41,13 @@ LEAVES_EVERY: Final = 50
 MAX_SLOPE_MB_PER_MIN: Final = 0.1
 """1 MB in 10 minutes."""
 SETTLED_MIN: Final = 5.0
-CACHES_FULL_MIN: Final = 10.0
-"""Minutes in whose first third the scoring process has met as many texts as it remembers."""
+"""A line through less time says more of the machine than of the proxy."""
+AT_ONCE: Final = 120
+"""Requests before memory is watched: hardly less than one client may have open."""
+FILL_S: Final = 300.0
+N_FIRST_SWAPS: Final = 6
+N_FIRST_TEXTS: Final = 8192
+"""More than is remembered of texts."""
 MAX_SOCKETS: Final = 32
 """Idle connections to the upstream are kept for a while."""
 SWAP_EVERY_S: Final = 30.0
@@ -99,11 +106,11 @@ def main() -> int:
     }
     sys.stdout.write(json.dumps(figures) + "\n")
     slopes = memory.slopes()
-    watched = [slopes["own"]] if options.minutes >= SETTLED_MIN else []
     # A scoring process that was killed begins anew, and so does its memory.
-    if options.minutes >= CACHES_FULL_MIN and not options.kill_every:
-        watched.append(slopes["children"])
-    is_flat = all((one or 0.0) <= MAX_SLOPE_MB_PER_MIN for one in watched)
+    watched = ["own"] if options.kill_every else ["own", "children"]
+    is_flat = options.minutes < SETTLED_MIN or all(
+        (slopes[one] or 0.0) <= MAX_SLOPE_MB_PER_MIN for one in watched
+    )
     clean = ("errors", "not_logged", "logged_twice", "exit_code")
     return 0 if is_flat and left <= MAX_SOCKETS and not any(figures[name] for name in clean) else 1
 
@@ -121,23 +128,54 @@ async def load(
     """Send requests at a steady rate; the model is written anew from time to time."""
     seen: dict[str, Any] = {"requests": 0, "errors": 0, "left": 0, "swaps": 0, "kills": 0}
     seen |= {"reasons": Counter(), "decision_ids": set()}
-    began = swapped = killed = noted = time.perf_counter()
-    async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
-        for number in range(int(rate * seconds)):
-            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
-            group.create_task(one(client, url, number, seen))
-            now = time.perf_counter()
-            if now - noted > 1:
-                noted = now
-                memory.note()
-            if now - swapped > SWAP_EVERY_S:
-                swapped = now
-                os.utime(model / "manifest.json")
-                seen["swaps"] += 1
-            if now - killed > kill_every:
-                killed = now
-                seen["kills"] += kill()
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+        async with asyncio.timeout(FILL_S):
+            await fill(client, url, model, seen)
+        began = swapped = killed = noted = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for number in range(int(rate * seconds)):
+                await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+                group.create_task(one(client, url, number, seen))
+                now = time.perf_counter()
+                if now - noted > 1:
+                    noted = now
+                    memory.note()
+                if now - swapped > SWAP_EVERY_S:
+                    swapped = now
+                    write_anew(model, seen)
+                if now - killed > kill_every:
+                    killed = now
+                    seen["kills"] += kill()
     return seen
+
+
+async def fill(client: httpx.AsyncClient, url: str, model: Path, seen: dict[str, Any]) -> None:
+    """Ask for the most at once, with new models meanwhile, until whatever has a bound is full."""
+    n_texts = n_swaps = 0
+    version = await version_in_use(client, url)
+    write_anew(model, seen)
+    while n_texts < N_FIRST_TEXTS or n_swaps < N_FIRST_SWAPS:
+        async with asyncio.TaskGroup() as group:
+            for number in range(AT_ONCE):
+                group.create_task(one(client, url, number, seen))
+        n_texts += AT_ONCE // 2 * (1 + K)
+        if version != (version := await version_in_use(client, url)):
+            n_swaps += 1
+            write_anew(model, seen)
+
+
+async def version_in_use(client: httpx.AsyncClient, url: str) -> str | None:
+    """The model that the proxy decides with."""
+    answer = await client.get(url.replace("/v1/chat/completions", "/readyz"))
+    found: str | None = answer.json()["model"]
+    return found
+
+
+def write_anew(model: Path, seen: dict[str, Any]) -> None:
+    """Make another model of it, as far as the proxy can tell."""
+    os.utime(model / "manifest.json")
+    seen["swaps"] += 1
 
 
 async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, Any]) -> None:
