@@ -10,8 +10,7 @@ class DistilConfig(Section):
 
     teacher_weight: float = Field(ge=0, le=1)
     """Share of the teacher's Q in the worth of actions; the rest is what really happened. Attempts
-    whose outcome is known keep it. 0 trains on the logs alone, apart from attempts without an
-    outcome."""
+    whose outcome is known keep it. 0 trains on the logs alone."""
     n_text_dimensions: int = Field(ge=2)
     """Dimensions kept of each hashed text vector."""
     hidden_sizes: tuple[int, ...] = Field(min_length=1)
