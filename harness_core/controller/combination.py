@@ -92,15 +92,13 @@ def fit_combination(
 
 
 def _columns(logits: Floats, relative: Floats) -> _Doubles:
-    group = relative[:, _COLUMNS].astype(np.float64)
-    raw = [logits.astype(np.float64), *group.T]
-    return np.stack([_z_score(column) for column in raw], axis=1)
-
-
-def _z_score(values: _Doubles) -> _Doubles:
-    spread = float(values.std())
+    """The z-score of every signal, [K, signals]."""
+    rows = np.stack([logits, *relative[:, _COLUMNS].T]).astype(np.float64)
+    spread = rows.std(axis=1, keepdims=True)
     # A signal that is the same for all says nothing; dividing by its rounding error would.
-    return (values - values.mean()) / spread if spread > _MIN_SPREAD else np.zeros_like(values)
+    tells = spread > _MIN_SPREAD
+    scores = (rows - rows.mean(axis=1, keepdims=True)) / np.where(tells, spread, 1.0)
+    return np.asarray(np.where(tells, scores, 0.0).T)
 
 
 def _pairs(

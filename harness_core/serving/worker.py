@@ -13,6 +13,7 @@ import orjson
 from harness_core.serving.conversation import Question
 from harness_core.serving.deciding import Answered, Failure, Wish, decided
 from harness_core.serving.frames import Frame, encode, receive
+from harness_core.serving.heap import give_back, use_one_heap
 from harness_core.serving.selector import Located, OpenFolder, OpenModel
 
 _LOG = logging.getLogger("harness")
@@ -41,6 +42,7 @@ class Worker:
 
     def run(self) -> None:
         """Decide one after the other; models are opened aside."""
+        use_one_heap()
         while (frame := receive(self._sock)) is not None:
             if frame.head["do"] == "open":
                 threading.Thread(target=self._open, args=(frame.head,), daemon=True).start()
@@ -75,6 +77,8 @@ class Worker:
         self._send(Frame({"id": number, "k_max": model.k_max}))
         if old is not None:
             old.close()
+            del old
+            give_back()
 
     def _send(self, frame: Frame) -> None:
         try:

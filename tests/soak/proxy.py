@@ -51,6 +51,8 @@ N_FIRST_TEXTS: Final = 8192
 MAX_SOCKETS: Final = 32
 """Idle connections to the upstream are kept for a while."""
 SWAP_EVERY_S: Final = 30.0
+OPENED_S: Final = 15.0
+"""After a model was written anew; for a moment two are open, and then no sample is taken."""
 _DRAIN_S: Final = 3.0
 
 
@@ -138,7 +140,7 @@ async def load(
                 await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
                 group.create_task(one(client, url, number, seen))
                 now = time.perf_counter()
-                if now - noted > 1:
+                if now - noted > 1 and now - swapped > OPENED_S:
                     noted = now
                     memory.note()
                 if now - swapped > SWAP_EVERY_S:
