@@ -12,6 +12,7 @@ import numpy as np
 
 _TICK: int = os.sysconf("SC_CLK_TCK")
 _PAGE_MB: float = os.sysconf("SC_PAGE_SIZE") / 2**20
+_N_FLOORS = 2
 
 
 class Spent(NamedTuple):
@@ -57,13 +58,24 @@ class Memory:
 
         Each is that of a line through the later two thirds of the samples.
         """
-        return {"own": self._slope(1), "children": self._slope(2)}
+        return {"own": self._slope(1, None), "children": self._slope(2, None)}
 
-    def _slope(self, column: int) -> float | None:
+    def floor_slopes(self) -> dict[str, float | None]:
+        """The same of a line through the least of each half of these samples.
+
+        Where memory that was freed is not given back at once, what is used goes up and down by
+        some MB; what is never freed lifts the least of it by as much as everything else.
+        """
+        return {"own": self._slope(1, _N_FLOORS), "children": self._slope(2, _N_FLOORS)}
+
+    def _slope(self, column: int, n_floors: int | None) -> float | None:
         settled = self._samples[len(self._samples) // 3 :]
-        if len(settled) < 3:  # noqa: PLR2004  # a line through fewer says nothing
+        if len(settled) < (n_floors or 3):
             return None
         at, used = np.array(settled)[:, [0, column]].T
+        if n_floors is not None:
+            at = np.array([part.mean() for part in np.array_split(at, n_floors)])
+            used = np.array([part.min() for part in np.array_split(used, n_floors)])
         return round(float(np.polyfit((at - at[0]) / 60.0, used, 1)[0]), 3)
 
 

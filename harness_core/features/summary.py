@@ -24,6 +24,8 @@ from harness_core.trajectories.vocabulary import ActionKind, Language
 
 _MAX_CHARS: Final = 20_000
 _MAX_KEPT: Final = 128
+_MAX_KEPT_CHARS: Final = 1 << 16
+"""Of a longer step nothing is remembered: what is kept of a step holds its texts."""
 _N_TOOL_BUCKETS: Final = 8
 _N_GUIDANCE_BUCKETS: Final = 16
 _MIN_VALUE_CHARS: Final = 3
@@ -111,7 +113,8 @@ _SHELL_CHANGES: Final = re.compile(
 
 def summarise(action: ActionContent, task: TaskContent, *, seen: str) -> Floats:
     """The summary of an action, [len(SUMMARY)]; `seen` is what the agent was shown before it."""
-    return _summary(action, task, seen)
+    is_long = len(action.text) + len(seen) > _MAX_KEPT_CHARS
+    return _summary.__wrapped__(action, task, seen) if is_long else _summary(action, task, seen)
 
 
 # The candidates of a request share their history: its steps are summarised once, not K times.

@@ -24,7 +24,7 @@ OPEN: Final = ".jsonl"
 FINISHED: Final = ".jsonl.gz"
 
 _TEMPORARY: Final = ".tmp-"
-_COPY_BYTES: Final = 1 << 20
+_COPY_BYTES: Final = 1 << 16
 _LEVEL: Final = 6
 _MAX_TEMPORARY_S: Final = 3600.0
 _PRIVATE: Final = 0o600

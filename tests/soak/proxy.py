@@ -101,13 +101,15 @@ def main() -> int:
     figures = {
         **seen,
         "rss_slope_mb_per_min": memory.slopes(),
+        "floor_slope_mb_per_min": memory.floor_slopes(),
         "sockets_left": left,
         "exit_code": process.returncode,
         "not_logged": len(answered - logged.keys()),
         "logged_twice": sum(n > 1 for n in logged.values()),
     }
     sys.stdout.write(json.dumps(figures) + "\n")
-    slopes = memory.slopes()
+    # After each swap some MB more or less are left unused: what grows lifts the least of it.
+    slopes = memory.floor_slopes()
     # A scoring process that was killed begins anew, and so does its memory.
     watched = ["own"] if options.kill_every else ["own", "children"]
     is_flat = options.minutes < SETTLED_MIN or all(
