@@ -23,6 +23,7 @@ from harness_core.controller.selection import Scored
 from harness_core.controller.strangeness import KnownStates
 from harness_core.errors import ParameterError
 from harness_core.features.batch import DecisionGroup, Floats
+from harness_core.features.frame import tail_of
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.runtime import Request, featurise_requests, task_text
 from harness_core.features.set_relative import set_relative
@@ -99,7 +100,8 @@ class Assessor:
     def strangeness(self, state: Mapping[str, Any], features: Floats) -> float | None:
         """How strange a state with these features [Ds] is; None where the model cannot tell."""
         content = np.asarray(features, dtype=np.float32).tobytes()
-        return self._strangeness(task_text(state), content)
+        # What the encoder reads of it: a whole text of any length would be remembered.
+        return self._strangeness(tail_of("task", task_text(state)), content)
 
     def _filter(self, request: ReadRequest) -> _Screened:
         started = perf_counter()
