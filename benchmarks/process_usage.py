@@ -12,7 +12,6 @@ import numpy as np
 
 _TICK: int = os.sysconf("SC_CLK_TCK")
 _PAGE_MB: float = os.sysconf("SC_PAGE_SIZE") / 2**20
-_N_FLOORS = 2
 
 
 class Spent(NamedTuple):
@@ -43,8 +42,15 @@ class Spent(NamedTuple):
 class Memory:
     """Resident memory over time."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", *, block_s: float = 30.0) -> None:
+        """Nothing is known at first.
+
+        Args:
+            process: whose memory it is, with what it started.
+            block_s: seconds that are taken together, in which memory goes up and down anyway.
+        """
         self._pid = process.pid
+        self._block_s = block_s
         self._samples: list[tuple[float, float, float]] = []
 
     def note(self) -> None:
@@ -56,27 +62,36 @@ class Memory:
     def slopes(self) -> dict[str, float | None]:
         """MB a minute of the process itself, and of those that it started.
 
-        Each is that of a line through the later two thirds of the samples.
+        Each is that of a line through the later two thirds of the samples, block by block.
         """
-        return {"own": self._slope(1, None), "children": self._slope(2, None)}
+        return {name: slope for name, (slope, _) in self._lines().items()}
 
-    def floor_slopes(self) -> dict[str, float | None]:
-        """The same of a line through the least of each half of these samples.
+    def slope_errors(self) -> dict[str, float | None]:
+        """Standard errors of the slopes, MB a minute.
 
-        Where memory that was freed is not given back at once, what is used goes up and down by
-        some MB; what is never freed lifts the least of it by as much as everything else.
+        Samples next to each other tell the same, so that the line and its error are those of the
+        means of blocks.
         """
-        return {"own": self._slope(1, _N_FLOORS), "children": self._slope(2, _N_FLOORS)}
+        return {name: error for name, (_, error) in self._lines().items()}
 
-    def _slope(self, column: int, n_floors: int | None) -> float | None:
+    def _lines(self) -> dict[str, tuple[float | None, float | None]]:
+        return {"own": self._line(1), "children": self._line(2)}
+
+    def _line(self, column: int) -> tuple[float | None, float | None]:
         settled = self._samples[len(self._samples) // 3 :]
-        if len(settled) < (n_floors or 3):
-            return None
+        if not settled:
+            return None, None
         at, used = np.array(settled)[:, [0, column]].T
-        if n_floors is not None:
-            at = np.array([part.mean() for part in np.array_split(at, n_floors)])
-            used = np.array([part.min() for part in np.array_split(used, n_floors)])
-        return round(float(np.polyfit((at - at[0]) / 60.0, used, 1)[0]), 3)
+        block = ((at - at[0]) // self._block_s).astype(np.int64)
+        means = [(at[block == n].mean(), used[block == n].mean()) for n in np.unique(block)]
+        minutes, level = np.array(means).T / np.array([[60.0], [1.0]])
+        if len(means) < 3:  # noqa: PLR2004  # a line through fewer has no error
+            return None, None
+        minutes -= minutes.mean()
+        slope, base = np.polyfit(minutes, level, 1)
+        left = level - base - slope * minutes
+        error = np.sqrt(left @ left / (len(means) - 2) / (minutes @ minutes))
+        return round(float(slope), 3), round(float(error), 3)
 
 
 def family(pid: int) -> Iterator[int]:

@@ -89,7 +89,7 @@ def measure_proxy(
         upstream = stack.enter_context(stub(scratch, texts, seconds=_CANDIDATE_S))
         bare, other = stack.enter_context(bare_passthrough(upstream))
         ours, process = stack.enter_context(our_proxy(upstream, model, scratch, workdir, k=sizes.k))
-        memory = Memory(process)
+        memory = Memory(process, block_s=2.0)
         urls = {"direct": upstream, "ours": ours, "bare": bare}
         used = {"ours": process, "bare": other}
         before = {name: Spent.of(one) for name, one in used.items()}

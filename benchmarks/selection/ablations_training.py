@@ -88,7 +88,7 @@ CURRICULA: Final[Mapping[str, CurriculumConfig]] = MappingProxyType(
         ),
     }
 )
-OLD_SHARES: Final = (0.3, 0.5, 0.8)
+OLD_SHARES: Final = (0.3, 0.8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from filelock import FileLock
 from benchmarks.machine import describe_machine
 from benchmarks.selection.ablations import ABLATIONS
 from benchmarks.selection.methods import METHODS
-from benchmarks.selection.mixing import mixing_table
+from benchmarks.selection.mixing import mixing_table, prepare_together
 from benchmarks.selection.packs import PACKS, chosen_packs, packs_folder, prepare_pack
 from benchmarks.selection.tables import pack_table
 from harness_core.errors import ParameterError
@@ -67,9 +67,25 @@ def compare_selection(
         seed=seed,
         overrides=tuple(overrides),
     )
-    # Packs differ much in size: each goes to whoever is free, the largest not last.
+    mixing = partial(
+        _mixed,
+        root=root,
+        packs=packs,
+        mixed=tuple(mixed),
+        n_subsets=n_subsets,
+        seed=seed,
+        overrides=tuple(overrides),
+    )
+    # Packs differ much in size: each goes to whoever is free, the largest not last. What is learnt
+    # together comes after what it is made of, whose programs were run then.
+    first = [name for name in specs if name in mixed]
+    rest = [name for name in specs if name not in mixed]
     with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
-        found = dict(zip(specs, pool.map(job, specs), strict=True))
+        jobs = {name: pool.submit(job, name) for name in first}
+        together = pool.submit(mixing) if mixed else None
+        jobs |= {name: pool.submit(job, name) for name in rest}
+        found = {name: jobs[name].result() for name in specs}
+        mixture = None if together is None else together.result()
     digests = {
         name: _digest([packs / source.path for source in spec.sources])
         for name, spec in specs.items()
@@ -79,19 +95,7 @@ def compare_selection(
     return {
         "packs": tables,
         "ablations": studied,
-        "mixing": (
-            mixing_table(
-                root,
-                chosen_packs(mixed),
-                packs,
-                n_subsets=n_subsets,
-                bootstrap=_BOOTSTRAP,
-                seed=seed,
-                overrides=overrides,
-            )
-            if mixed
-            else None
-        ),
+        "mixing": mixture,
         "data": digests,
         "n_subsets": n_subsets,
         "seed": seed,
@@ -124,6 +128,23 @@ def _judged(
         for study in (studies if spec.is_studied else ())
     }
     return table, rows
+
+
+def _mixed(
+    *,
+    root: Path,
+    packs: Path,
+    mixed: Sequence[str],
+    n_subsets: int,
+    seed: int,
+    overrides: Sequence[str],
+) -> dict[str, Any]:
+    """What learning from several packs together does; runs in a process of its own."""
+    root.mkdir(parents=True, exist_ok=True)
+    specs = chosen_packs(mixed)
+    with FileLock(root / ".prepare.lock"):
+        pack = prepare_together(specs, root, packs, overrides)
+    return mixing_table(pack, n_subsets=n_subsets, bootstrap=_BOOTSTRAP, seed=seed)
 
 
 def _known(names: Sequence[str] | None, registry: Any) -> list[str]:

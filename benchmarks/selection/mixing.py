@@ -27,19 +27,18 @@ _TOGETHER: Final = "together"
 _HEADLINE: Final = 8
 
 
+def prepare_together(
+    specs: Mapping[str, PackSpec], root: Path, packs: Path, overrides: Sequence[str]
+) -> Pack:
+    """One pack of the sources of several."""
+    spec = PackSpec(sources=tuple(source for item in specs.values() for source in item.sources))
+    return prepare_pack("together", spec, root, packs, overrides)
+
+
 def mixing_table(
-    root: Path,
-    specs: Mapping[str, PackSpec],
-    packs: Path,
-    *,
-    n_subsets: int,
-    bootstrap: Bootstrap,
-    seed: int,
-    overrides: Sequence[str],
+    together: Pack, *, n_subsets: int, bootstrap: Bootstrap, seed: int
 ) -> dict[str, Any]:
     """Success of the controller by source, trained on that source alone and on all."""
-    spec = PackSpec(sources=tuple(source for item in specs.values() for source in item.sources))
-    together = prepare_pack("together", spec, root, packs, overrides)
     everywhere = networks.controller(together, seed)
     rows = {}
     for source in sorted({group.source for group in together.groups}):
