@@ -84,7 +84,10 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             shares=0,
         ),
         "distil": Bench(
-            ("distil", "--workdir", _PACKS, "--pack", "codet", "--pack", "tau_bench"),
+            (
+                *("distil", "--workdir", _PACKS),
+                *(part for name in ("codet", "lats", "tau_bench") for part in ("--pack", name)),
+            ),
             "Students without a transformer",
             distil_section,
             shares=0,
