@@ -115,7 +115,7 @@ _VARIANTS: Final[
 ] = MappingProxyType(
     {
         "without trees": (None, {"trees": {"n_trees": 0}}),
-        "without the linear head": (None, {"linear": {"share": 0.0}}),
+        "with a linear head": (None, {"linear": {"share": 0.5}}),
         "without pairwise loss": (None, {"pairwise_weight": 0.0}),
         "without made inputs": (_without_made, {}),
     }

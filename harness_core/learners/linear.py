@@ -1,8 +1,8 @@
 """A linear head beside the networks: ridge logistic regression of success on complete attempts.
 
 Where tasks are few, what a straight line says of standardised columns errs otherwise than trees and
-networks do; a part of its log-odds is added to theirs. Fitted by damped Newton steps, which need no
-seed and no step size.
+networks do; a part of its log-odds can be added to theirs. Fitted by damped Newton steps, which
+need no seed and no step size.
 """
 
 from dataclasses import dataclass

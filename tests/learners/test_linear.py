@@ -11,10 +11,16 @@ from sklearn.linear_model import LogisticRegression
 from harness_core.errors import ModelError
 from harness_core.learners.attempt_rows import draw_attempts
 from harness_core.learners.checkpoint import Critic, load_critic, save_critic
+from harness_core.learners.config import LinearConfig
 from harness_core.learners.linear import LINEAR, fit_linear, load_linear, ridge_logistic
 from harness_core.learners.networks import CriticNetwork
 
 PENALTY = 4.0
+
+
+@pytest.fixture
+def linear(config) -> LinearConfig:
+    return config.linear.model_copy(update={"share": 0.5})
 
 
 @settings(max_examples=25, deadline=None)
@@ -47,18 +53,18 @@ def test_a_stronger_pull_gives_smaller_weights() -> None:
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-def test_attempts_that_succeed_score_higher(training, config) -> None:
-    head = fit_linear(training, config.linear, seed=0)
+def test_attempts_that_succeed_score_higher(training, linear) -> None:
+    head = fit_linear(training, linear, seed=0)
     assert head is not None
     rows = draw_attempts(training.attempts, max_rows=10_000, seed=0)
     score = head.score(rows.x)
     assert score[rows.label == 1].mean() > score[rows.label == 0].mean()
 
 
-def test_half_a_share_counts_half(training, config) -> None:
+def test_half_a_share_counts_half(training, linear) -> None:
     rows = draw_attempts(training.attempts, max_rows=10_000, seed=0)
     whole, half = (
-        fit_linear(training, config.linear.model_copy(update={"share": share}), seed=0)
+        fit_linear(training, linear.model_copy(update={"share": share}), seed=0)
         for share in (1.0, 0.5)
     )
     assert whole is not None
@@ -66,13 +72,13 @@ def test_half_a_share_counts_half(training, config) -> None:
     assert np.allclose(whole.score(rows.x), 2 * half.score(rows.x), atol=1e-4)
 
 
-def test_no_share_is_no_head(training, config) -> None:
-    nothing = config.linear.model_copy(update={"share": 0.0})
+def test_no_share_is_no_head(training, linear) -> None:
+    nothing = linear.model_copy(update={"share": 0.0})
     assert fit_linear(training, nothing, seed=0) is None
 
 
-def test_a_critic_adds_the_head_and_keeps_it(training, config, spec, tmp_path) -> None:
-    head = fit_linear(training, config.linear, seed=0)
+def test_a_critic_adds_the_head_and_keeps_it(training, linear, spec, tmp_path) -> None:
+    head = fit_linear(training, linear, seed=0)
     assert head is not None
     network = CriticNetwork(spec, seed=0)
     x = draw_attempts(training.attempts, max_rows=20, seed=0).x

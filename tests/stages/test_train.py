@@ -145,7 +145,6 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
         "trees_attempt.txt",
         "trees_rank.txt",
         "weights.safetensors",
-        "linear.safetensors",
         "policy.yaml",
         "pipeline/pipeline.json",
     }
