@@ -78,9 +78,10 @@ _STATEMENTS: Final = frozenset(
     kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.stmt)
 )
 _COUNTER_OF: Final = {node: name for name, nodes in _COUNTED.items() for node in nodes}
-_STUB_MARKS: Final = ("todo", "fixme", "notimplementederror", "your code here", "write your")
+_STUB_WORDS: Final = ("todo", "fixme")
+_STUB_PHRASES: Final = ("notimplementederror", "your code here", "write your")
 _STUB_MARK: Final = re.compile(
-    r"\bTODO\b|\bFIXME\b|NotImplementedError|your code here|write your", re.IGNORECASE
+    rf"\b(?:{'|'.join(_STUB_WORDS)})\b|{'|'.join(_STUB_PHRASES)}", re.IGNORECASE
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _TRIVIAL_NUMBERS: Final = frozenset({"0", "1", "2"})
@@ -168,7 +169,7 @@ def _walk(tree: ast.AST) -> _Walk:
 def _n_stub_marks(text: str) -> int:
     lowered = text.lower()
     # Most programs have none, and looking for words is faster than the pattern.
-    if text.isascii() and not any(mark in lowered for mark in _STUB_MARKS):
+    if text.isascii() and not any(mark in lowered for mark in (*_STUB_WORDS, *_STUB_PHRASES)):
         return 0
     return len(_STUB_MARK.findall(text))
 
