@@ -6,8 +6,9 @@ Half of the requests are scored in shadow, half are ranked; one in fifty is give
 The model is written anew every half a minute, and the scoring process is killed now and then.
 Before memory is watched, more is asked at once than ever after, with more texts than are remembered
 and one new model after the other: what grows from then on has no end. Without `--model` one is
-trained on sample logs first. Prints one line of JSON. Exit code 1 if a request failed, a decision
-is missing from the log or there twice, or memory grew.
+trained on sample logs first. Prints one line of JSON: among others what the proxy added to the
+time that the upstream says it needed, and how long it took to end when asked to. Exit code 1 if a
+request failed, a decision is missing from the log or there twice, or memory grew.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import numpy as np
 
+from benchmarks.peers.stub_api import SECONDS
 from benchmarks.process_usage import Memory, family
 from benchmarks.proxy import BODY
 from benchmarks.proxy_processes import our_proxy, stub
@@ -97,12 +100,23 @@ def main() -> int:
         )
         time.sleep(_DRAIN_S)
         left = n_sockets(process.pid) - before
+        asked = time.perf_counter()
         process.terminate()
         process.wait(timeout=20)
+        drain_s = time.perf_counter() - asked
         logged = Counter(entry.decision_id for entry in read_log(scratch / "decisions"))
     answered: set[str] = seen.pop("decision_ids")
+    added: dict[str, list[float]] = seen.pop("added_s")
     figures = {
         **seen,
+        "added_ms": {
+            mode: {
+                f"p{share}": round(1e3 * float(np.percentile(times, share)), 1)
+                for share in (50, 95, 99)
+            }
+            for mode, times in sorted(added.items())
+        },
+        "drain_s": round(drain_s, 2),
         "rss_slope_mb_per_min": memory.slopes(),
         "slope_error_mb_per_min": memory.slope_errors(),
         "sockets_left": left,
@@ -134,11 +148,12 @@ async def load(
 ) -> dict[str, Any]:
     """Send requests at a steady rate; the model is written anew from time to time."""
     seen: dict[str, Any] = {"requests": 0, "errors": 0, "left": 0, "swaps": 0, "kills": 0}
-    seen |= {"reasons": Counter(), "decision_ids": set()}
+    seen |= {"reasons": Counter(), "decision_ids": set(), "added_s": {}}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(timeout=60, limits=limits) as client:
         async with asyncio.timeout(FILL_S):
             await fill(client, url, model, seen)
+        seen["added_s"].clear()  # what was asked at once says nothing of a steady rate
         began = swapped = killed = noted = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for number in range(int(rate * seconds)):
@@ -188,14 +203,17 @@ def write_anew(model: Path, seen: dict[str, Any]) -> None:
 async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, Any]) -> None:
     """One request, or one that is given up."""
     seen["requests"] += 1
-    headers = {"x-harness-mode": "rerank" if number % 2 else "shadow"}
+    mode = "rerank" if number % 2 else "shadow"
+    headers = {"x-harness-mode": mode}
     if number % LEAVES_EVERY == 0:
         seen["left"] += 1
         with contextlib.suppress(httpx.TimeoutException):
             await client.post(url, json=BODY, headers=headers, timeout=CANDIDATE_S / 4)
         return
+    began = time.perf_counter()
     try:
         answer = await client.post(url, json=BODY, headers=headers)
+        taken = time.perf_counter() - began
         is_valid = bool(answer.json()["choices"][0]["message"]["content"])
     except (httpx.HTTPError, KeyError, IndexError, ValueError) as error:
         seen["errors"] += 1
@@ -203,6 +221,8 @@ async def one(client: httpx.AsyncClient, url: str, number: int, seen: dict[str, 
         return
     seen["errors"] += answer.status_code != 200 or not is_valid
     seen["reasons"][answer.headers.get("x-harness-reason", "shadow")] += 1
+    if SECONDS in answer.headers:
+        seen["added_s"].setdefault(mode, []).append(taken - float(answer.headers[SECONDS]))
     seen["decision_ids"].add(answer.headers["x-controller-decision-id"])
 
 
