@@ -1,6 +1,8 @@
 """How a server opens the models that it uses: checked, with a sandbox if wanted, warmed up."""
 
+import logging
 from pathlib import Path
+from typing import Final
 
 from harness_core.controller.controller import Controller
 from harness_core.errors import IsolationUnavailable
@@ -12,6 +14,12 @@ from harness_core.sandbox.protocol import Sandbox
 from harness_core.serving.selector import Located, OpenModel
 from harness_core.stages.dag import Workspace
 from harness_core.stages.project import PARAMS
+
+_LOG: Final = logging.getLogger("harness")
+_NOT_RUN: Final = (
+    "model %s learnt from programs that were run, and here none are: for Python it chooses worse, "
+    "and its probabilities, its risk and the threshold on it do not hold; %s"
+)
 
 
 class OpenedModels:
@@ -30,6 +38,8 @@ class OpenedModels:
         sandbox = self._sandbox(located.folder) if self._run_programs else None
         try:
             controller = Controller.load(located.folder, sandbox=sandbox, version=located.version)
+            if sandbox is None and controller.manifest.ran_programs:
+                _LOG.warning(_NOT_RUN, located.version, self._why_not_run())
             _warm_up(controller)
         except BaseException:
             _close(sandbox)
@@ -40,6 +50,11 @@ class OpenedModels:
             k_max=controller.manifest.k_max,
             close=lambda: _close(sandbox),
         )
+
+    def _why_not_run(self) -> str:
+        if self._run_programs:
+            return "there is no sandbox on this machine (`harness doctor` says what it lacks)"
+        return "start with --run-programs"
 
     def _sandbox(self, folder: Path) -> Sandbox | None:
         features = FeaturePipeline.load(folder / "pipeline").config

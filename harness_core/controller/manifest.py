@@ -46,6 +46,9 @@ class ModelManifest(Record):
     abstention: Abstention | None = None
     """What picks were worth on tasks that their models never saw, for thresholds of the risk;
     models made before there was one lack it."""
+    ran_programs: bool | None = None
+    """Whether programs were run for what it learnt from; where they are not run for a decision, its
+    probabilities do not hold. None in models from before this was noted."""
     files: dict[str, str]
     """Relative path → sha256 of every other file of the folder."""
 
@@ -53,7 +56,7 @@ class ModelManifest(Record):
     def digest(self) -> str:
         """Identity of the model: equal contents, equal digest."""
         # A model that was registered before there was a field keeps its digest.
-        late = ("teacher", "steering", "abstention")
+        late = ("teacher", "steering", "abstention", "ran_programs")
         controller = ControllerConfig.model_fields
         exclude: dict[str, Any] = {name: True for name in late if getattr(self, name) is None}
         exclude["controller"] = {

@@ -48,6 +48,7 @@ def actions_schema(width: int) -> pa.Schema:
     )
 
 
+SIGNALS_FILE: Final = "signals.parquet"
 SIGNALS: Final = pa.schema(
     [
         pa.field("trajectory_id", pa.string()),

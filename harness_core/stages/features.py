@@ -16,7 +16,7 @@ from harness_core.features.interventions import (
 from harness_core.features.load import SCHEMA_FILE
 from harness_core.features.pipeline import FeaturePipeline
 from harness_core.features.running import SandboxRunner, run_limits
-from harness_core.features.table import SIGNALS, actions_schema, states_schema
+from harness_core.features.table import SIGNALS, SIGNALS_FILE, actions_schema, states_schema
 from harness_core.features.tuning import EncoderTuner
 from harness_core.sandbox.api import open_sandbox
 from harness_core.sandbox.config import SandboxConfig
@@ -53,7 +53,7 @@ def run(features: FeatureConfig, sandbox: SandboxConfig, workspace: dag.Workspac
     schema = pipeline.schema
     write_table(folder / "states.parquet", result.states, states_schema(len(schema.state)))
     write_table(folder / "actions.parquet", result.actions, actions_schema(len(schema.action)))
-    write_table(folder / "signals.parquet", result.signals, SIGNALS)
+    write_table(folder / SIGNALS_FILE, result.signals, SIGNALS)
     interventions = intervention_rows(list(tables.contents()))
     write_table(folder / INTERVENTIONS_FILE, interventions, INTERVENTION_TABLE)
     pipeline.save(folder / "pipeline")

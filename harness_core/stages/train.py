@@ -31,7 +31,7 @@ from harness_core.evaluation.task_picks import GROUP_SIZE, task_picks
 from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.features.load import load_groups, load_transitions
 from harness_core.features.set_relative import set_relative
-from harness_core.features.table import FeatureSchema
+from harness_core.features.table import SIGNALS, SIGNALS_FILE, FeatureSchema
 from harness_core.features.tuning import judgeable
 from harness_core.learners.checkpoint import save_critic
 from harness_core.learners.checks import Check
@@ -62,6 +62,7 @@ from harness_core.transitions.table import TRANSITIONS as TRANSITIONS_SCHEMA
 COMBINATION: Final = "combination.json"
 PIPELINE: Final = "pipeline"
 
+_TOLD_BY_PROGRAMS: Final = ("outputs", "made_outputs", "generated_passed")
 _N_SUBSETS: Final = 8
 """Random subsets of each K and task that `k_max` is measured on."""
 _N_RESAMPLES: Final = 2000
@@ -136,6 +137,7 @@ def run(
             teacher=None if lessons is None else lessons.teacher,
             steering=Steering(actor=train.actor, acceptance=acceptance),
             abstention=abstention,
+            ran_programs=_ran_programs(workspace),
             files=file_digests(folder),
         )
         write_manifest(folder, manifest)
@@ -185,6 +187,15 @@ def _acceptance(
         [model.combination for model in models],
         seed=train.seed,
     )
+
+
+def _ran_programs(workspace: Workspace) -> bool | None:
+    """Whether any program was run for the features; None where nothing tells."""
+    path = workspace.path(FEATURES) / SIGNALS_FILE
+    if not path.exists():
+        return None
+    told = read_table(path, SIGNALS, columns=_TOLD_BY_PROGRAMS)
+    return any(len(told.column(name).combine_chunks().flatten()) for name in _TOLD_BY_PROGRAMS)
 
 
 def development(arrays: TransitionArrays) -> TransitionArrays:

@@ -18,6 +18,7 @@ from harness_core.stages.dag import CANDIDATE_MODEL, CHAMPION_MODEL, STUDENT_MOD
 from harness_core.stages.register import STORE
 from harness_core.stages.serving_model import quiet_features
 from harness_core.stages.why_neighbours import SPACE, nearest
+from harness_core.trajectories.decision_log import LoggedDecision, LoggedRound
 
 _OWN: Final = (CANDIDATE_MODEL, CHAMPION_MODEL, STUDENT_MODEL)
 _FETCHED: Final = ".harness/models"
@@ -53,8 +54,12 @@ def explain(
     return {
         "decision": _decision(story),
         "state": story.decision.state,
-        "candidates": list(_candidates(story)),
-        "rule": _rule(answer, story),
+        "candidates": list(_candidates(story.decision, story.decision.answered_index)),
+        "rule": _rule(story.decision),
+        "turned_down": [
+            {"candidates": list(_candidates(one, None)), "rule": _rule(one)}
+            for one in story.decision.turned_down
+        ],
         "outcome": story.outcome.model_dump(mode="json") if story.outcome else None,
         "reviews": [review.model_dump(mode="json") for review in story.reviews],
         "model": {
@@ -71,17 +76,21 @@ def explain(
 
 def _decision(story: DecisionStory) -> dict[str, Any]:
     logged = story.decision
-    said = logged.model_dump(mode="json", exclude={"state", "candidates", "decision"})
+    said = logged.model_dump(
+        mode="json", exclude={"state", "candidates", "decision", "turned_down"}
+    )
     answer = logged.decision or {}
     names = ("chosen_index", "reason", "fallback", "success_probability", "risk")
     return {**said, **{name: answer.get(name) for name in (*names, "out_of_distribution")}}
 
 
-def _candidates(story: DecisionStory) -> Iterator[dict[str, Any]]:
-    answer = story.decision.decision or {}
+def _candidates(
+    tried: LoggedDecision | LoggedRound, answered_index: int | None
+) -> Iterator[dict[str, Any]]:
+    answer = tried.decision or {}
     rules = {item["index"]: item["rules"] for item in answer.get("filtered") or ()}
     review = {item["index"]: item["rules"] for item in answer.get("needs_review") or ()}
-    for index, candidate in enumerate(story.decision.candidates):
+    for index, candidate in enumerate(tried.candidates):
         yield {
             "index": index,
             "text": candidate.get("text"),
@@ -91,21 +100,22 @@ def _candidates(story: DecisionStory) -> Iterator[dict[str, Any]]:
             "filtered_by": rules.get(index, []),
             "needs_review_by": review.get(index, []),
             "is_chosen": answer.get("chosen_index") == index,
-            "is_answered": story.decision.answered_index == index,
+            "is_answered": answered_index == index,
         }
 
 
-def _rule(answer: Mapping[str, Any], story: DecisionStory) -> dict[str, Any]:
+def _rule(tried: LoggedDecision | LoggedRound) -> dict[str, Any]:
     """What decided, with the numbers that it compared."""
+    answer = tried.decision
     if not answer:
-        return {"reason": None, "failure": story.decision.failure, "threshold": None}
+        return {"reason": None, "failure": tried.failure, "threshold": None}
     known = sorted(
         (score for score in answer.get("scores") or () if score is not None), reverse=True
     )
     margin = known[0] - known[1] if len(known) > 1 else None
     return {
         "reason": answer.get("reason"),
-        "failure": story.decision.failure,
+        "failure": tried.failure,
         "threshold": answer.get("threshold"),
         "fallback": answer.get("fallback"),
         "margin_to_the_next": margin,

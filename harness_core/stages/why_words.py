@@ -1,6 +1,6 @@
 """An explanation in words, for the terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 _LINE_CHARS: Final = 78
@@ -23,7 +23,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 def in_words(explained: Mapping[str, Any]) -> str:
     """Lines of text, without a line feed at the end."""
-    parts = (_asked, _candidates, _decided, _model, _nearest, _missing)
+    parts = (_asked, _turned_down, _candidates, _decided, _model, _nearest, _missing)
     return "\n".join(line for part in parts for line in part(explained))
 
 
@@ -36,9 +36,21 @@ def _asked(explained: Mapping[str, Any]) -> Iterator[str]:
         yield f"After {len(history)} steps; the last one: {_cut(history[-1].get('text') or '')}"
 
 
+def _turned_down(explained: Mapping[str, Any]) -> Iterator[str]:
+    for one in explained["turned_down"]:
+        reason = one["rule"]["reason"]
+        why = one["rule"]["failure"] if reason is None else _REASONS.get(reason, reason)
+        yield f"Another try, from which nothing was answered ({why}):"
+        yield from _each(one["candidates"])
+
+
 def _candidates(explained: Mapping[str, Any]) -> Iterator[str]:
     yield "Candidates:"
-    for item in explained["candidates"]:
+    yield from _each(explained["candidates"])
+
+
+def _each(candidates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for item in candidates:
         marks = ("chosen", item["is_chosen"]), ("answered", item["is_answered"])
         said = ", ".join(word for word, is_so in marks if is_so)
         filtered = f"filtered by {', '.join(item['filtered_by'])}" if item["filtered_by"] else ""

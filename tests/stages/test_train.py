@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from harness_core.controller.combination import Combination
@@ -13,13 +14,13 @@ from harness_core.errors import NoDataError, ParameterError
 from harness_core.evaluation import out_of_fold
 from harness_core.features.batch import DecisionGroup, GroupSignals, TransitionArrays
 from harness_core.features.set_relative import SET_RELATIVE
-from harness_core.features.table import FeatureSchema
+from harness_core.features.table import SIGNALS, SIGNALS_FILE, FeatureSchema
 from harness_core.learners.checkpoint import load_critic
 from harness_core.rewards.table import COMPONENTS
 from harness_core.stages import train as stage
 from harness_core.stages.dag import CANDIDATE_MODEL, FEATURES, FOLD_MODELS, POLICY, Workspace
 from harness_core.stages.project import shipped
-from harness_core.tables import tree_digest
+from harness_core.tables import tree_digest, write_table
 from harness_core.trajectories.vocabulary import ActionKind, GroupKind, Split
 
 N_STATE, N_ACTION, N_FOLDS = 4, len(ActionKind) + 1, 2
@@ -160,6 +161,17 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
     assert {size: row["n_tasks"] for size, row in chart["k"].items()} == {"1": 9, "2": 9, "4": 9}
     assert len(report.figures["folds"]) == N_FOLDS
     json.dumps(report.figures, allow_nan=False)
+
+
+@pytest.mark.parametrize("outputs", [[], [7]])
+def test_the_model_says_whether_programs_were_run_for_what_it_learnt_from(
+    workspace, params, config, outputs
+) -> None:
+    row = dict.fromkeys(SIGNALS.names) | {"outputs": outputs, "generated_passed": []}
+    table = pa.Table.from_pylist([row], schema=SIGNALS)
+    write_table(workspace.path(FEATURES) / SIGNALS_FILE, table, SIGNALS)
+    stage.run(config, params.rewards, params.controller, workspace)
+    assert read_manifest(workspace.path(CANDIDATE_MODEL)).ran_programs is bool(outputs)
 
 
 def test_two_runs_give_the_same_bytes(tmp_path, params, config, monkeypatch) -> None:

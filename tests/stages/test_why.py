@@ -16,7 +16,7 @@ from harness_core.serving.outcomes import report_outcome
 from harness_core.stages.dag import CANDIDATE_MODEL, FEATURES, Workspace
 from harness_core.stages.why import explain
 from harness_core.stages.why_words import in_words
-from harness_core.trajectories.decision_log import LoggedDecision
+from harness_core.trajectories.decision_log import LoggedDecision, LoggedRound
 from tests.stages.small_run import finished_run
 
 STATE = {
@@ -130,6 +130,26 @@ def test_a_decision_that_was_never_made_says_why(workspace: Workspace, tmp_path:
     told = explain(tmp_path / "log", "d-1", params, workspace, n_nearest=3)
     assert told["rule"] == {"reason": None, "failure": "timeout", "threshold": None}
     assert "There was no decision: timeout." in in_words(told)
+
+
+def test_tries_that_were_turned_down_are_told_with_what_decided(
+    workspace: Workspace, tmp_path: Path, params
+):
+    alone = CANDIDATES[:1]
+    filtered = Controller.load(workspace.path(CANDIDATE_MODEL)).select(STATE, alone)
+    before = LoggedRound(candidates=alone, decision=filtered.model_dump(mode="json"))
+    unanswered = LoggedRound(candidates=CANDIDATES[2:], decision=None, failure="timeout")
+    put(workspace, tmp_path / "log", turned_down=(before, unanswered))
+    told = explain(tmp_path / "log", "d-1", params, workspace, n_nearest=0)
+    first, second = told["turned_down"]
+    assert first["rule"]["reason"] == "all_filtered"
+    assert first["candidates"][0]["filtered_by"]
+    assert second["rule"]["failure"] == "timeout"
+    assert not any(item["is_answered"] for one in (first, second) for item in one["candidates"])
+    assert "turned_down" not in told["decision"]
+    words = in_words(told)
+    assert "(the hard filter took every candidate out):\n  0: no score; filtered by" in words
+    assert "from which nothing was answered (timeout):" in words
 
 
 def test_a_decision_that_is_not_in_the_log_is_refused(workspace: Workspace, tmp_path: Path, params):
