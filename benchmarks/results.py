@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -54,15 +55,15 @@ class Bench:
     section: Callable[[Figures], list[str]]
     script: str | None = None
     """A program of the project instead of `harness bench`."""
-    shares: int | None = None
-    """Number of a queue that may go on beside another one; None for a command that measures time,
-    or uses all cores anyway."""
+    shares: bool = False
+    """Whether it may go on beside another one: it measures no time, and leaves a core idle."""
 
     def called(self, arguments: Sequence[str]) -> str:
         """The command as a person types it."""
         return " ".join([f"python {self.script}" if self.script else "harness bench", *arguments])
 
 
+_AT_ONCE: Final = 2
 _PACKS: Final = "{root}/packs"
 _ACTIONS: Final = ("ldb", "lats", "reflexion", "tau_bench", "mint_alfworld", "sql")
 
@@ -81,7 +82,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("choices", "--workdir", _PACKS),
             "Training: curriculum, old and new logs, a fine-tuned encoder",
             choices_section,
-            shares=0,
+            shares=True,
         ),
         "distil": Bench(
             (
@@ -90,7 +91,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Students without a transformer",
             distil_section,
-            shares=0,
+            shares=True,
         ),
         "actions": Bench(
             (
@@ -103,7 +104,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Harness actions, replayed on real logs",
             actions_section,
-            shares=1,
+            shares=True,
         ),
         "closed-loop": Bench(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
@@ -115,7 +116,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             "An agent in front of a simulated model, the controller between",
             demo_section,
             script="examples/demo.py",
-            shares=1,
+            shares=True,
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
         "proxy": Bench(
@@ -152,15 +153,12 @@ def make_results(root: Path, target: Path, *, only: Sequence[str] = (), fresh: b
         for name in BENCHES
         if (name in only or not only) and (fresh or not (root / f"{name}.json").exists())
     ]
-    queues: dict[int, list[str]] = {}
+    run = partial(_run_and_keep, root=root)
     for name in wanted:
-        queue = BENCHES[name].shares
-        if queue is not None:
-            queues.setdefault(queue, []).append(name)
-    _run_all([name for name in wanted if BENCHES[name].shares is None], root)
-    with ThreadPoolExecutor(max(len(queues), 1)) as pool:
-        # Their figures are no times, and each of them leaves a core idle.
-        for _ in pool.map(lambda names: _run_all(names, root), queues.values()):
+        if not BENCHES[name].shares:
+            run(name)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(run, [name for name in wanted if BENCHES[name].shares]):
             pass
     found = {
         name: json.loads((root / f"{name}.json").read_bytes())
@@ -170,11 +168,10 @@ def make_results(root: Path, target: Path, *, only: Sequence[str] = (), fresh: b
     publish_bytes(target, render(found).encode())
 
 
-def _run_all(names: Sequence[str], root: Path) -> None:
-    """Run commands one after the other and keep the record of each as soon as it is there."""
-    for name in names:
-        record = _run(name, BENCHES[name], root)
-        publish_bytes(root / f"{name}.json", json.dumps(record, indent=2).encode())
+def _run_and_keep(name: str, *, root: Path) -> None:
+    """Run a command and keep its record as soon as it is there."""
+    record = _run(name, BENCHES[name], root)
+    publish_bytes(root / f"{name}.json", json.dumps(record, indent=2).encode())
 
 
 def render(found: Mapping[str, Figures]) -> str:

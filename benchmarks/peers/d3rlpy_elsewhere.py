@@ -2,9 +2,11 @@
 
 The other interpreter (`python -m benchmarks.peers.d3rlpy_elsewhere FOLDER`) reads the very arrays
 of the log from files, measures itself, and takes turns: it waits for a line of JSON on its standard
-input while others are measured, and answers with one.
+input while others are measured, and answers with one. Starting it takes seconds, so that one of
+them may serve several trainers, each with a log of its own.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -26,7 +28,7 @@ PYTHON_VARIABLE: Final = "HARNESS_BENCH_D3RLPY_PYTHON"
 """Names the interpreter of an environment that has d3rlpy, where ours has not."""
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_LOG, _HELD_OUT, _SHAPE = "log.npz", "held_out.npz", "shape.json"
+_LOG, _HELD_OUT, _SHAPE = "log_{}.npz", "held_out.npz", "shape_{}.json"
 _TO_SCORE, _SCORES = "to_score.npz", "scores.npy"
 
 
@@ -47,26 +49,22 @@ class D3rlpyElsewhere:
         python: Path,
         learning_rate: float = LEARNING_RATE,
         polyak: float = POLYAK,
+        beside: "D3rlpyElsewhere | None" = None,
     ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="harness-bench-")
-        folder = Path(self._folder.name)
-        write_log(folder / _LOG, log)
-        steps = {"learning_rate": learning_rate, "polyak": polyak}
-        (folder / _SHAPE).write_text(json.dumps({"shape": asdict(shape), "steps": steps}))
+        self._interpreter: _Interpreter = (
+            _Interpreter(python) if beside is None else beside._interpreter
+        )
+        self._number = self._interpreter.n_trainers
+        self._interpreter.n_trainers += 1
+        folder = self._interpreter.folder
+        write_log(folder / _LOG.format(self._number), log)
+        job = {
+            "shape": asdict(shape),
+            "steps": {"learning_rate": learning_rate, "polyak": polyak},
+        }
+        (folder / _SHAPE.format(self._number)).write_text(json.dumps(job))
         try:
-            self._process = subprocess.Popen(  # noqa: S603  # the interpreter that was asked for
-                [str(python), "-m", "benchmarks.peers.d3rlpy_elsewhere", str(folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
-                text=True,
-            )
-        except OSError as error:
-            self._folder.cleanup()
-            raise PeerMissing(f"{python} cannot be started: {error.strerror}") from error
-        self._end = weakref.finalize(self, _end, self._process, self._folder)
-        try:
-            self.versions: dict[str, str] = self._answer()
+            self.versions: dict[str, str] = self._ask({"begin": True})
         except PeerMissing:
             self.close()
             raise
@@ -77,7 +75,7 @@ class D3rlpyElsewhere:
 
     def study(self, held_out: AgentLog, budget: int) -> Study:
         """As `D3rlpyIql.study`, over there."""
-        write_log(Path(self._folder.name) / _HELD_OUT, held_out)
+        write_log(self._interpreter.folder / _HELD_OUT, held_out)
         return Study(**self._ask({"budget": budget}))
 
     def train(self, n_updates: int) -> None:
@@ -86,17 +84,49 @@ class D3rlpyElsewhere:
 
     def q(self, log: AgentLog) -> Floats:
         """As `D3rlpyIql.q`, over there; [N, 1]."""
-        folder = Path(self._folder.name)
+        folder = self._interpreter.folder
         write_log(folder / _TO_SCORE, log)
         self._ask({"score": True})
         scores: Floats = np.load(folder / _SCORES, allow_pickle=False)
         return scores
 
     def close(self) -> None:
-        """End the other interpreter and remove the files; happens by itself with the object."""
-        self._end()
+        """End the other interpreter and remove the files.
+
+        Happens by itself when the last trainer that it serves is gone.
+        """
+        self._interpreter.close()
 
     def _ask(self, question: dict[str, Any]) -> Any:
+        return self._interpreter.ask({"of": self._number, **question})
+
+
+class _Interpreter:
+    """The other interpreter and the folder that both look into.
+
+    Raises:
+        PeerMissing: it cannot be started.
+    """
+
+    def __init__(self, python: Path) -> None:
+        self.n_trainers = 0
+        kept = tempfile.TemporaryDirectory(prefix="harness-bench-")
+        self.folder = Path(kept.name)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # the interpreter that was asked for
+                [str(python), "-m", "benchmarks.peers.d3rlpy_elsewhere", kept.name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                text=True,
+            )
+        except OSError as error:
+            kept.cleanup()
+            raise PeerMissing(f"{python} cannot be started: {error.strerror}") from error
+        self.close = weakref.finalize(self, _end, self._process, kept)
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        """Its answer to a line of JSON."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -117,7 +147,8 @@ class D3rlpyElsewhere:
 def _end(process: "subprocess.Popen[str]", folder: "tempfile.TemporaryDirectory[str]") -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            with contextlib.suppress(BrokenPipeError):  # a question that nobody was there to read
+                stream.close()
     process.wait()
     folder.cleanup()
 
@@ -143,17 +174,27 @@ def read_log(path: Path) -> AgentLog:
     return AgentLog(arrays=TransitionArrays(**by_part["arrays"]), runs=Runs(**by_part["runs"]))
 
 
-def _serve(folder: Path) -> None:
-    job = json.loads((folder / _SHAPE).read_text())
+def _begin(folder: Path, number: int) -> D3rlpyIql:
+    job = json.loads((folder / _SHAPE.format(number)).read_text())
     sizes = {**job["shape"], "hidden_sizes": tuple(job["shape"]["hidden_sizes"])}
-    try:
-        trainer = D3rlpyIql(read_log(folder / _LOG), Shape(**sizes), **job["steps"])
-    except PeerMissing as error:
-        _say({"missing": str(error)})
-        return
-    _say({name: sys.modules[name].__version__ for name in ("torch", "numpy", "d3rlpy")})
+    log = read_log(folder / _LOG.format(number))
+    return D3rlpyIql(log, Shape(**sizes), **job["steps"])
+
+
+def _serve(folder: Path) -> None:
+    trainers: dict[int, D3rlpyIql] = {}
     for line in sys.stdin:
         question = json.loads(line)
+        number = question["of"]
+        if "begin" in question:
+            try:
+                trainers[number] = _begin(folder, number)
+            except PeerMissing as error:
+                _say({"missing": str(error)})
+                return
+            _say({name: sys.modules[name].__version__ for name in ("torch", "numpy", "d3rlpy")})
+            continue
+        trainer = trainers[number]
         if "budget" in question:
             held_out = read_log(folder / _HELD_OUT)
             _say(trainer.study(held_out, question["budget"])._asdict())

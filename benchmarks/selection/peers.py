@@ -1,7 +1,7 @@
 """IQL of d3rlpy on the transitions of a pack, as a selector."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ _N_UPDATES: Final = 200
 class PeerScores:
     """Q(s_T, submit) of the peer that never saw the fold."""
 
-    peers: dict[int, Ranker]
+    peers: Mapping[int, Ranker]
     n_action: int
 
     def __call__(self, subsets: Sequence[Subset]) -> list[Floats]:
@@ -59,24 +59,40 @@ def d3rlpy_iql(pack: Pack, seed: int) -> Selector | None:
     )
     arrays = pack.transitions
     reward = _total_reward(pack)
-    peers: dict[int, Ranker] = {}
+    peers: dict[int, D3rlpyIql | D3rlpyElsewhere] = {}
     for fold in sorted({group.fold for group in pack.groups}):
         log = _log(arrays, reward, arrays.fold != fold)
-        peer = _peer(log, shape, learning_rate=train.learning_rate, polyak=train.iql.polyak)
+        peer = _peer(
+            log,
+            shape,
+            learning_rate=train.learning_rate,
+            polyak=train.iql.polyak,
+            beside=next(iter(peers.values()), None),
+        )
         peer.train(_N_UPDATES)
         peers[fold] = peer
     return PeerScores(peers=peers, n_action=len(pack.schema.action))
 
 
 def _peer(
-    log: AgentLog, shape: Shape, *, learning_rate: float, polyak: float
+    log: AgentLog,
+    shape: Shape,
+    *,
+    learning_rate: float,
+    polyak: float,
+    beside: D3rlpyIql | D3rlpyElsewhere | None,
 ) -> D3rlpyIql | D3rlpyElsewhere:
-    """d3rlpy in this interpreter, or in the one that the environment names."""
+    """d3rlpy in this interpreter, or in the one that the environment names (one for all folds)."""
     named = os.environ.get(PYTHON_VARIABLE)
     if named is None:
         return D3rlpyIql(log, shape, learning_rate=learning_rate, polyak=polyak)
     return D3rlpyElsewhere(
-        log, shape, python=Path(named), learning_rate=learning_rate, polyak=polyak
+        log,
+        shape,
+        python=Path(named),
+        learning_rate=learning_rate,
+        polyak=polyak,
+        beside=beside if isinstance(beside, D3rlpyElsewhere) else None,
     )
 
 

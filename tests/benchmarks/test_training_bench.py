@@ -124,17 +124,23 @@ def test_an_interpreter_without_d3rlpy_is_a_missing_peer(tmp_path) -> None:
 def test_another_interpreter_answers_what_it_measures(tmp_path) -> None:
     other = tmp_path / "python"
     other.write_text(
-        '#!/bin/sh\necho \'{"torch": "2"}\'\n'
+        "#!/bin/sh\nread -r question; echo '" + '{"torch": "2"}' + "'\n"
         "read -r question; echo 0.25\n"
         "read -r question; echo '"
         '{"n_updates": 5, "seconds": 2.0, "auc": 0.5, "spearman": 0.1, "first_s": 1.0}'
         "'\n"
+        "read -r question; echo '" + '{"torch": "3"}' + "'\n"
+        'read -r question; echo "$question" > "$(dirname "$0")/asked"; echo 0.5\n'
     )
     other.chmod(0o755)
     peer = D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=other)
     assert peer.versions == {"torch": "2"}
     assert peer.seconds_per_update(3) == 0.25
     assert peer.study(make_log(n_runs=10, seed=1), 5).first_s == 1.0
+    second = D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=other, beside=peer)
+    assert second.versions == {"torch": "3"}
+    assert second.seconds_per_update(4) == 0.5
+    assert json.loads((tmp_path / "asked").read_text()) == {"of": 1, "n_updates": 4}
     peer.close()
 
 
