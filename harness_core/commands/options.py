@@ -20,7 +20,8 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="section.key=value, may be repeated.")
 ]
 Sources = Annotated[
-    list[Path] | None, typer.Option("--source", help="File or folder of logs, may be repeated.")
+    list[Path] | None,
+    typer.Option("--source", help="File or folder of logs, or NAME=PATH; may be repeated."),
 ]
 Formats = Annotated[
     list[str] | None,
