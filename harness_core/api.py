@@ -6,7 +6,7 @@ from harness_core.controller.config import ControllerConfig
 from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Decision, FilteredCandidate, GuidanceRetry, Reason
 from harness_core.controller.guard import screen
-from harness_core.controller.request import SelectRequest
+from harness_core.controller.request import SelectRequest, SteerRequest
 from harness_core.errors import HarnessError
 from harness_core.sandbox.api import open_sandbox
 
@@ -22,6 +22,7 @@ __all__ = [
     "Reason",
     "RemovedStep",
     "SelectRequest",
+    "SteerRequest",
     "compact",
     "open_sandbox",
     "screen",

@@ -23,7 +23,7 @@ from harness_core.controller.guidance import (
     load_guidance,
 )
 from harness_core.controller.manifest import POLICY_FILE, ModelManifest, read_manifest
-from harness_core.controller.request import SelectRequest
+from harness_core.controller.request import SelectRequest, SteerRequest
 from harness_core.controller.scoring import Critic
 from harness_core.controller.selection import Identity, Limits, Rules, decide, nobody
 from harness_core.controller.steering import Actor, SteeringPolicy, steer
@@ -31,7 +31,7 @@ from harness_core.controller.strangeness import KnownStates
 from harness_core.errors import FingerprintMismatch, ModelError
 from harness_core.features.batch import Floats
 from harness_core.features.pipeline import FeaturePipeline
-from harness_core.features.runtime import featurise_run
+from harness_core.features.runtime import featurise_run, featurise_runs
 from harness_core.learners.checkpoint import load_critic
 from harness_core.rewards.tool_policy import ALLOW_ALL, ToolPolicy, load_policy
 from harness_core.sandbox.protocol import Sandbox
@@ -267,24 +267,58 @@ class Controller:
             ModelError: the model was made before there were interventions.
             ParameterError: a field of the state, or something in `legal`, is no known word.
         """
-        if self._actor is None:
+        return self.steer_many([SteerRequest(state, legal)], policy=policy, rng=rng)[0]
+
+    async def asteer(
+        self,
+        state: Mapping[str, Any],
+        legal: Sequence[str] | None = None,
+        *,
+        policy: SteeringPolicy = "model",
+        rng: np.random.Generator | None = None,
+    ) -> Decision:
+        """`steer` in a worker thread, so that the event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.steer, state, legal, policy=policy, rng=rng)
+
+    def steer_many(
+        self,
+        requests: Sequence[SteerRequest],
+        *,
+        policy: SteeringPolicy = "model",
+        rng: np.random.Generator | None = None,
+    ) -> list[Decision]:
+        """Decide for several runs with one pass of features and encoders.
+
+        Each decision is that of `steer` alone, up to rounding of the last digits.
+
+        Raises:
+            ModelError: as `steer`.
+            ParameterError: any request is malformed; then none is decided.
+        """
+        actor = self._actor
+        if actor is None:
             raise ModelError("this model has no actor, so that there is nothing to steer by")
-        run = featurise_run(self._pipeline, state, sandbox=self._sandbox)
-        decision = steer(
-            self.manifest,
-            self._actor,
-            run,
-            legal,
-            policy=policy,
-            exploration=self.config.exploration,
-            rng=rng or np.random.default_rng(),
-        )
-        return decision.model_copy(
-            update={
-                "model_version": self._rules.who.model_version,
-                "out_of_distribution": self._assessor.strangeness(state, run.state),
-            }
-        )
+        drawn = rng or np.random.default_rng()
+        states = [request.state for request in requests]
+        runs = featurise_runs(self._pipeline, states, sandbox=self._sandbox)
+        return [
+            steer(
+                self.manifest,
+                actor,
+                run,
+                request.legal,
+                policy=policy,
+                exploration=self.config.exploration,
+                rng=drawn,
+            ).model_copy(
+                update={
+                    "model_version": self._rules.who.model_version,
+                    "out_of_distribution": self._assessor.strangeness(request.state, run.state),
+                    "ran_programs": self._sandbox is not None,
+                }
+            )
+            for request, run in zip(requests, runs, strict=True)
+        ]
 
     def _decide(self, item: Assessed, rng: np.random.Generator | None) -> Decision:
         started = perf_counter()

@@ -18,6 +18,13 @@ class SelectRequest(NamedTuple):
     goal: Mapping[str, float] | None = None
 
 
+class SteerRequest(NamedTuple):
+    """One question to `Controller.steer_many`; the fields are the arguments of `steer`."""
+
+    state: Mapping[str, Any]
+    legal: Sequence[str] | None = None
+
+
 class ReadRequest(NamedTuple):
     """A request that makes sense."""
 

@@ -123,35 +123,74 @@ def featurise_run(
     Raises:
         ParameterError: a field is missing or no known word.
     """
+    return featurise_runs(pipeline, [state], sandbox=sandbox)[0]
+
+
+def featurise_runs(
+    pipeline: FeaturePipeline, states: Sequence[Mapping[str, Any]], *, sandbox: Sandbox | None
+) -> list[RunFeatures]:
+    """Where several runs stand: one pass, so that each text is encoded once.
+
+    Raises:
+        ParameterError: as `featurise_run`.
+    """
+    if not states:
+        return []
+    runs = [_run(state, number) for number, state in enumerate(states)]
+    contents = [content for run in runs for content in run.contents]
+    runner = None if sandbox is None else SandboxRunner(sandbox)
+    arrays = pipeline.transform_contents(contents, {}, runner=runner)
+    lengths = [[len(content.steps) for content in run.contents] for run in runs]
+    groups = _groups(arrays, tasks=[run.task for run in runs], lengths=lengths)
+    # A run of n steps has n + 1 states.
+    ends = np.cumsum([sum(group) + len(group) for group in lengths]) - 1
+    found = []
+    for run, group, end in zip(runs, groups, ends, strict=True):
+        begun = np.array([len(steps) > 0 for steps in run.taken], dtype=np.bool_)
+        found.append(
+            RunFeatures(
+                # What the agent does first has no part in the state before it.
+                state=arrays.state[end] if run.taken[-1] else arrays.state[end - 1],
+                situation=run.situation,
+                attempts=group.take(np.flatnonzero(begun)) if begun.any() else None,
+            )
+        )
+    return found
+
+
+class _Run(NamedTuple):
+    """A run that goes on, read."""
+
+    task: TaskContent
+    contents: tuple[TrajectoryContent, ...]
+    """Earlier attempts and the present one."""
+    taken: tuple[tuple[StepContent, ...], ...]
+    """The steps of each, perhaps none."""
+    situation: Situation
+
+
+def _run(state: Mapping[str, Any], number: int) -> _Run:
     task = _task(state)
-    runs = [*(state.get("attempts") or ()), state]
-    taken = [
-        tuple(_step(item, where="history") for item in run.get("history") or ()) for run in runs
-    ]
-    contents = [
+    attempts = [*(state.get("attempts") or ()), state]
+    taken = tuple(
+        tuple(_step(item, where="history") for item in attempt.get("history") or ())
+        for attempt in attempts
+    )
+    # Whose checks are run on a program is told by the task's id, which runs may share.
+    alone = replace(task, task_id=f"{number}/{task.task_id}")
+    contents = tuple(
         TrajectoryContent(
-            trajectory_id=f"attempt-{number}",
-            task=task,
-            agent=_agent(state, run),
+            trajectory_id=f"run-{number}/attempt-{place}",
+            task=alone,
+            agent=_agent(state, attempt),
             steps=steps or _NOTHING_YET,
         )
-        for number, (run, steps) in enumerate(zip(runs, taken, strict=True))
-    ]
-    present = taken[-1]
+        for place, (attempt, steps) in enumerate(zip(attempts, taken, strict=True))
+    )
     called = (tool_of(step) for steps in taken for step in steps)
     tools = frozenset(str(tool) for tool in (*(state.get("tools") or ()), *called) if tool)
     harness = harness_of(task, tools, attempts_left=state.get("attempts_left"))
-    runner = None if sandbox is None else SandboxRunner(sandbox)
-    arrays = pipeline.transform_contents(contents, {}, runner=runner)
-    lengths = [len(content.steps) for content in contents]
-    begun = np.array([len(steps) > 0 for steps in taken], dtype=np.bool_)
-    (group,) = _groups(arrays, tasks=[task], lengths=[lengths])
-    return RunFeatures(
-        # What the agent does first has no part in the state before it.
-        state=arrays.state[-1] if present else arrays.state[-2],
-        situation=situation_after(task, present, harness),
-        attempts=group.take(np.flatnonzero(begun)) if begun.any() else None,
-    )
+    return _Run(task, contents, taken, situation_after(task, taken[-1], harness))
 
 
 def _groups(

@@ -1,5 +1,6 @@
 """Which intervention comes next."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from harness_core.controller.config import ControllerConfig
 from harness_core.controller.controller import Controller
 from harness_core.controller.decision import Reason
 from harness_core.controller.manifest import ModelManifest, file_digests, write_manifest
+from harness_core.controller.request import SteerRequest
 from harness_core.controller.steering import choose, forced_check, probabilities
 from harness_core.controller.stopping import SIGNALS, Acceptance, Steering
 from harness_core.errors import ModelError, ParameterError
@@ -248,3 +250,36 @@ def test_no_illegal_intervention_is_ever_chosen_whatever_the_weights(
     assert choice.intervention in legal
     assert 0.0 < choice.propensity <= 1.0
     assert forced_check(choice.intervention, is_tested=False, legal=legal) in legal
+
+
+def test_several_runs_together_are_told_what_each_is_told_alone(pipeline) -> None:
+    asked = controller(pipeline, ScriptedActor(ActionKind.SUBMIT, logit=1.0))
+    other = {"description": "Say hello.", "language": "text", "tools": ["search"]}
+    requests = [
+        SteerRequest(STATE),
+        SteerRequest(after_a_program(attempts=[{"history": [PROGRAM, PROGRAM]}])),
+        SteerRequest(other, ["draft", "escalate"]),
+        SteerRequest(after_a_program(attempts_left=0)),
+        SteerRequest({**STATE, "attempts": [{"history": [PROGRAM]}]}),
+    ]
+    together = asked.steer_many(requests)
+    for request, decision in zip(requests, together, strict=True):
+        alone = asked.steer(request.state, request.legal)
+        assert decision.intervention is alone.intervention
+        assert decision.legal == alone.legal
+        assert decision.scores == pytest.approx(alone.scores)
+        assert decision.success_probability == alone.success_probability
+        assert decision.ran_programs is False
+    assert asked.steer_many([]) == []
+
+
+def test_where_one_run_makes_no_sense_none_is_decided(pipeline) -> None:
+    asked = controller(pipeline, ScriptedActor(ActionKind.SUBMIT))
+    with pytest.raises(ParameterError, match="history"):
+        asked.steer_many([SteerRequest(STATE), SteerRequest({**STATE, "history": [{"text": "?"}]})])
+
+
+def test_an_event_loop_can_ask(pipeline) -> None:
+    asked = controller(pipeline, ScriptedActor(ActionKind.SUBMIT))
+    decision = asyncio.run(asked.asteer(STATE, ["draft"]))
+    assert decision.intervention is ActionKind.DRAFT
