@@ -87,7 +87,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
         "distil": Bench(
             (
                 *("distil", "--workdir", _PACKS),
-                *(part for name in ("codet", "lats", "tau_bench") for part in ("--pack", name)),
+                *(part for name in ("codet", "tau_bench") for part in ("--pack", name)),
             ),
             "Students without a transformer",
             distil_section,

@@ -65,9 +65,10 @@ def _replay(
     wanted = dict.fromkeys((*actors, BEHAVIOUR))
     first, *others = wanted
     models = fit_models(log, params, actor=first)
-    # Of the others nothing but the policy is asked, and trees have no part in it.
-    no_trees = with_trees(params, n_trees=0)
-    learnt = {first: models, **{name: fit_models(log, no_trees, actor=name) for name in others}}
+    # Of the others nothing but the policy is asked: trees have no part in it, nor has the head that
+    # judges complete attempts, which may learn as little as it can.
+    little = with_little(params)
+    learnt = {first: models, **{name: fit_models(log, little, actor=name) for name in others}}
     return {
         "n_runs": int(log.is_last.sum()),
         "n_tasks": len(set(log.transitions.task_id.tolist())),
@@ -97,10 +98,10 @@ def _accept(
     )
 
 
-def with_trees(params: Params, *, n_trees: int) -> Params:
-    """The parameters with so many rounds of boosting."""
-    trees = params.train.trees.model_copy(update={"n_trees": n_trees})
-    train = params.train.model_copy(update={"trees": trees})
+def with_little(params: Params) -> Params:
+    """The parameters without boosting, and with the fewest decision groups an update."""
+    trees = params.train.trees.model_copy(update={"n_trees": 0})
+    train = params.train.model_copy(update={"trees": trees, "n_groups": 1})
     return params.model_copy(update={"train": train})
 
 

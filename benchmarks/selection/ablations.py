@@ -34,6 +34,8 @@ def parts(pack: Pack, *, n_subsets: int, bootstrap: Bootstrap, seed: int) -> lis
     variants: dict[str, tuple[Pack, Selector]] = {_SHIPPED: (pack, shipped)}
     if isinstance(shipped, networks.JudgedController):
         variants["without stage two"] = (pack, _without_stage_two(shipped))
+        for name, other in _OTHER_HEADS.items():
+            variants[name] = (pack, networks.controller_with(pack, seed, **other))
     for name, (change, other) in _VARIANTS.items():
         if change is not None and not any(_has(group) for group in pack.groups):
             continue
@@ -110,12 +112,15 @@ def _without_made(signals: GroupSignals) -> GroupSignals:
     return replace(signals, made_outputs=np.zeros((len(signals.n_chars), 0), dtype=np.int64))
 
 
+_OTHER_HEADS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {"without trees": {"has_trees": False}, "with a linear head": {"linear_share": 0.5}}
+)
+"""What stands beside the same networks."""
+
 _VARIANTS: Final[
     Mapping[str, tuple[Callable[[GroupSignals], GroupSignals] | None, Mapping[str, Any]]]
 ] = MappingProxyType(
     {
-        "without trees": (None, {"trees": {"n_trees": 0}}),
-        "with a linear head": (None, {"linear": {"share": 0.5}}),
         "without pairwise loss": (None, {"pairwise_weight": 0.0}),
         "without made inputs": (_without_made, {}),
     }

@@ -9,7 +9,7 @@ to the first row, paired, with whole tasks resampled.
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -97,6 +97,13 @@ class Material:
 
     pack: Pack
     workspace: Workspace
+    _plain: "dict[int, Arm]" = field(default_factory=dict, init=False, repr=False)
+
+    def plain(self, seed: int) -> "Arm":
+        """Trained as shipped, once: neither schedule nor age of a log has a part in it."""
+        if seed not in self._plain:
+            self._plain[seed] = _train(self.pack, seed)
+        return self._plain[seed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +124,7 @@ class Arm:
 def curriculum(material: Material, seed: int) -> list[Row]:
     """All families from the start, or simple and common ones first."""
     pack = material.pack
-    arms = {"no curriculum": _train(pack, seed)}
+    arms = {"no curriculum": material.plain(seed)}
     for name, schedule in CURRICULA.items():
         arms[name] = _train(pack, seed, curriculum=schedule)
     return _rows(pack.groups, _with_choice(arms), pack, seed)
@@ -130,7 +137,7 @@ def old_and_new(material: Material, seed: int) -> list[Row]:
     lot. Rows are given for all tasks and for those of either age.
     """
     pack, sources = _aged(material.pack)
-    arms = {"all logs alike": _train(pack, seed, sources=sources)}
+    arms = {"all logs alike": material.plain(seed)}
     for share in OLD_SHARES:
         replay = ReplayConfig(old_share=share, old_sources=(_OLD,))
         arms[f"old share {share}"] = _train(pack, seed, sources=sources, replay=replay)

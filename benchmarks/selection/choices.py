@@ -44,12 +44,14 @@ def compare_choices(
         ParameterError: a study or a pack is unknown.
     """
     found: dict[str, dict[str, Any]] = {}
+    materials: dict[str, Material] = {}
     for study in _known(studies or STUDIES, STUDIES):
         for name in _known(packs or STUDIES[study], PACKS):
-            pack = prepare_pack(name, PACKS[name], root, packs_folder(), overrides)
-            workspace = Workspace(root / name, shared_cache=root / ".cache")
-            material = Material(pack=pack, workspace=workspace)
-            found.setdefault(study, {})[name] = ABLATIONS[study](material, seed)
+            if name not in materials:
+                pack = prepare_pack(name, PACKS[name], root, packs_folder(), overrides)
+                workspace = Workspace(root / name, shared_cache=root / ".cache")
+                materials[name] = Material(pack=pack, workspace=workspace)
+            found.setdefault(study, {})[name] = ABLATIONS[study](materials[name], seed)
     return {"studies": found, "seed": seed, "machine": describe_machine()}
 
 

@@ -1,8 +1,9 @@
 """What `harness bench selection` prints: a table a pack, and what mixing packs does."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,13 +15,20 @@ from benchmarks.machine import describe_machine
 from benchmarks.selection.ablations import ABLATIONS
 from benchmarks.selection.methods import METHODS
 from benchmarks.selection.mixing import mixing_table, prepare_together
-from benchmarks.selection.packs import PACKS, chosen_packs, packs_folder, prepare_pack
+from benchmarks.selection.packs import (
+    NO_PROGRAMS,
+    PACKS,
+    chosen_packs,
+    packs_folder,
+    prepare_pack,
+)
 from benchmarks.selection.tables import pack_table
 from harness_core.errors import ParameterError
 from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.tables import tree_digest
 
 _N_DIGEST: Final = 12
+_BESIDE: Final = 2
 _BOOTSTRAP: Final = Bootstrap(n_resamples=2000, confidence=0.95, seed=0)
 
 
@@ -76,14 +84,11 @@ def compare_selection(
         seed=seed,
         overrides=tuple(overrides),
     )
-    # Packs differ much in size: each goes to whoever is free, the largest not last. What is learnt
-    # together comes after what it is made of, whose programs were run then.
-    first = [name for name in specs if name in mixed]
-    rest = [name for name in specs if name not in mixed]
+    before, after = _order(specs, mixed)
     with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
-        jobs = {name: pool.submit(job, name) for name in first}
+        jobs = {name: pool.submit(job, name) for name in before}
         together = pool.submit(mixing) if mixed else None
-        jobs |= {name: pool.submit(job, name) for name in rest}
+        jobs |= {name: pool.submit(job, name) for name in after}
         found = {name: jobs[name].result() for name in specs}
         mixture = None if together is None else together.result()
     digests = {
@@ -103,6 +108,24 @@ def compare_selection(
     }
 
 
+def _order(names: Collection[str], mixed: Collection[str]) -> tuple[list[str], list[str]]:
+    """Packs to judge before those that are learnt together, and after.
+
+    Each goes to whoever is free, the largest not last. Beside one whose programs have to be run
+    there is time for two others. What is learnt together comes after what it is made of, whose
+    programs were run then.
+    """
+    slow = [name for name in names if name not in NO_PROGRAMS]
+    slow.sort(key=lambda name: name not in mixed)
+    quick = [name for name in names if name in NO_PROGRAMS]
+    order: list[str] = []
+    while slow or quick:
+        order += [*slow[:1], *quick[:_BESIDE]]
+        del slow[:1], quick[:_BESIDE]
+    n_before = max((order.index(name) + 1 for name in mixed if name in order), default=0) + _BESIDE
+    return order[:n_before], order[n_before:]
+
+
 def _judged(
     name: str,
     *,
@@ -118,7 +141,7 @@ def _judged(
     spec = PACKS[name]
     root.mkdir(parents=True, exist_ok=True)
     # Programs have limits of wall time too: only one pack at a time runs any.
-    with FileLock(root / ".prepare.lock"):
+    with nullcontext() if name in NO_PROGRAMS else FileLock(root / ".prepare.lock"):
         pack = prepare_pack(name, spec, root, packs, overrides)
     table = pack_table(
         pack, spec, methods=methods, n_subsets=n_subsets, bootstrap=_BOOTSTRAP, seed=seed

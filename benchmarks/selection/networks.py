@@ -20,8 +20,10 @@ from harness_core.features.batch import Floats
 from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.learners.checkpoint import Critic
 from harness_core.learners.config import TrainConfig
-from harness_core.learners.crossfit import fit_folds
+from harness_core.learners.crossfit import fit_folds, make_pools
+from harness_core.learners.linear import fit_linear
 from harness_core.learners.trainer import Fitted
+from harness_core.learners.trees import NO_TREES
 from harness_core.trajectories.vocabulary import ActionKind, Split
 
 LearnerName = Literal["iql", "mc", "bc"]
@@ -64,6 +66,32 @@ def controller(pack: Pack, seed: int) -> Selector:
     config = _config(pack, seed, pack.params.train.learner)
     fitted = _TRAINED(pack, seed, config.learner)
     return JudgedController(OutOfFold(pack.groups, fitted, config).judged())
+
+
+def controller_with(
+    pack: Pack, seed: int, *, has_trees: bool = True, linear_share: float | None = None
+) -> Selector:
+    """The controller with the same networks and other heads beside them, its own second stage."""
+    config = _config(pack, seed, pack.params.train.learner)
+    fitted = list(_TRAINED(pack, seed, config.learner))
+    if not has_trees:
+        fitted = [replace(each, trees=NO_TREES) for each in fitted]
+    if linear_share is not None:
+        fitted = _with_linear_head(pack, fitted, config, linear_share)
+    return JudgedController(OutOfFold(pack.groups, fitted, config).judged())
+
+
+def _with_linear_head(
+    pack: Pack, fitted: Sequence[Fitted], config: TrainConfig, share: float
+) -> list[Fitted]:
+    spec = network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
+    pools = make_pools(pack.groups, pack.transitions, spec, config, set_relative)
+    linear = config.linear.model_copy(update={"share": share})
+    heads = []
+    for fold in range(len(fitted)):
+        known = {task for task, (place, _) in pools.fold_and_split.items() if place != fold}
+        heads.append(fit_linear(pools.data(frozenset(known)), linear, seed=config.seed))
+    return [replace(each, linear=head) for each, head in zip(fitted, heads, strict=True)]
 
 
 def value_of_the_end(pack: Pack, seed: int, learner: LearnerName) -> Selector:

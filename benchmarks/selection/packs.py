@@ -108,6 +108,14 @@ PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
 )
 
 
+NO_PROGRAMS: Final = frozenset(
+    {
+        *("sql", "sql_complete", "bash", "tau_bench", "mint_alfworld", "mint_gsm8k", "mint_math"),
+        *("cruxeval", "gsm8k_solutions", "tot"),
+    }
+)
+"""Packs whose candidates are not run, so that they may be prepared beside one whose are."""
+
 BOUNDED: Final = tuple(
     name for name in PACKS if name not in {"sql_complete", "mint_humaneval", "mint_mbpp"}
 )

@@ -10,9 +10,10 @@ import pytest
 from benchmarks.results import BENCHES, BenchmarkFailed, make_results, render
 from benchmarks.results_selection import selection_section
 from benchmarks.selection import packs as packs_module
+from benchmarks.selection.command import _order
 from benchmarks.selection.mixing import restricted
 from benchmarks.selection.pack import Pack
-from benchmarks.selection.packs import PackSpec, Source, chosen_packs
+from benchmarks.selection.packs import NO_PROGRAMS, PackSpec, Source, chosen_packs
 from benchmarks.selection.tables import pack_table
 from harness_core.errors import NoDataError
 from harness_core.evaluation.bootstrap import Bootstrap
@@ -119,3 +120,13 @@ def test_only_the_members_that_a_pack_names_are_taken_from_an_archive(tmp_path: 
     files = [path for path in workspace.path(f"{RAW}/{landed}").rglob("*") if path.is_file()]
     kept = [path for path in files if path.name != SOURCE_FILE]
     assert [path.read_bytes() for path in kept] == [b'{"n": 5}\n']
+
+
+@pytest.mark.parametrize("mixed", [(), ("codet",), ("codet", "ldb", "lats")])
+def test_what_is_learnt_together_comes_after_what_it_is_made_of(mixed):
+    names = ("tot", "codet", "sql", "lats", "ldb", "bash", "classeval")
+    before, after = _order(names, mixed)
+    assert sorted(before + after) == sorted(names)
+    assert set(mixed) <= set(before)
+    run = [name for name in before + after if name not in NO_PROGRAMS]
+    assert run[: len(mixed)] == sorted(mixed, key=names.index)
