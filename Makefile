@@ -9,7 +9,7 @@ SOURCE ?=
 FORMAT ?= auto
 ARGUMENTS ?=
 
-.PHONY: install flywheel ui demo test soak bench check lock repro clean
+.PHONY: install flywheel ui demo test integration soak bench check lock repro clean
 
 install: .venv/.ok
 
@@ -53,6 +53,11 @@ soak: .venv/.ok
 	$(BIN)/uv venv -q --clear --python $(PY) .venv-d3rlpy
 	$(BIN)/uv pip install -q --python .venv-d3rlpy/bin/python "d3rlpy==2.8.1" "$$(grep ^torch== constraints.txt)"
 	touch $@
+
+# Tests of what CI has not: d3rlpy, peers of the extra `bench`, and a container engine if there is one.
+integration: .venv/.ok .venv-d3rlpy/.ok
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
+	OMP_NUM_THREADS=1 HARNESS_BENCH_D3RLPY_PYTHON=$(CURDIR)/.venv-d3rlpy/bin/python $(BIN)/python -m pytest -q -n 2 -rs tests/learners/test_d3rlpy_agreement.py tests/benchmarks tests/sandbox
 
 # What its server imports and no more: all that optillm declares is 7 GB, this is 0.2 GB.
 .venv-optillm/.ok: pyproject.toml constraints.txt .venv/.ok

@@ -101,6 +101,32 @@ class D3rlpyElsewhere:
         return self._interpreter.ask({"of": self._number, **question})
 
 
+def open_d3rlpy(
+    log: AgentLog,
+    shape: Shape,
+    *,
+    learning_rate: float = LEARNING_RATE,
+    polyak: float = POLYAK,
+    beside: D3rlpyIql | D3rlpyElsewhere | None = None,
+) -> D3rlpyIql | D3rlpyElsewhere:
+    """d3rlpy in this interpreter, or in the one that the environment names.
+
+    Raises:
+        PeerMissing: it is not there.
+    """
+    named = os.environ.get(PYTHON_VARIABLE)
+    if named is None:
+        return D3rlpyIql(log, shape, learning_rate=learning_rate, polyak=polyak)
+    return D3rlpyElsewhere(
+        log,
+        shape,
+        python=Path(named),
+        learning_rate=learning_rate,
+        polyak=polyak,
+        beside=beside if isinstance(beside, D3rlpyElsewhere) else None,
+    )
+
+
 class _Interpreter:
     """The other interpreter and the folder that both look into.
 

@@ -1,15 +1,13 @@
 """IQL of d3rlpy on the transitions of a pack, as a selector."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from benchmarks.agent_log import AgentLog, Runs
-from benchmarks.peers.d3rlpy_elsewhere import PYTHON_VARIABLE, D3rlpyElsewhere
+from benchmarks.peers.d3rlpy_elsewhere import D3rlpyElsewhere, open_d3rlpy
 from benchmarks.peers.d3rlpy_iql import D3rlpyIql
 from benchmarks.peers.trainer import Ranker, Shape
 from benchmarks.selection.crossfitting import by_fold
@@ -62,7 +60,7 @@ def d3rlpy_iql(pack: Pack, seed: int) -> Selector | None:
     peers: dict[int, D3rlpyIql | D3rlpyElsewhere] = {}
     for fold in sorted({group.fold for group in pack.groups}):
         log = _log(arrays, reward, arrays.fold != fold)
-        peer = _peer(
+        peer = open_d3rlpy(
             log,
             shape,
             learning_rate=train.learning_rate,
@@ -72,28 +70,6 @@ def d3rlpy_iql(pack: Pack, seed: int) -> Selector | None:
         peer.train(_N_UPDATES)
         peers[fold] = peer
     return PeerScores(peers=peers, n_action=len(pack.schema.action))
-
-
-def _peer(
-    log: AgentLog,
-    shape: Shape,
-    *,
-    learning_rate: float,
-    polyak: float,
-    beside: D3rlpyIql | D3rlpyElsewhere | None,
-) -> D3rlpyIql | D3rlpyElsewhere:
-    """d3rlpy in this interpreter, or in the one that the environment names (one for all folds)."""
-    named = os.environ.get(PYTHON_VARIABLE)
-    if named is None:
-        return D3rlpyIql(log, shape, learning_rate=learning_rate, polyak=polyak)
-    return D3rlpyElsewhere(
-        log,
-        shape,
-        python=Path(named),
-        learning_rate=learning_rate,
-        polyak=polyak,
-        beside=beside if isinstance(beside, D3rlpyElsewhere) else None,
-    )
 
 
 def _total_reward(pack: Pack) -> Floats:

@@ -1,15 +1,14 @@
 """Boosted trees on blocks of columns, and a classifier and a ranker together."""
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+import lightgbm
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.peers.trainer import PeerMissing
 from benchmarks.selection.blocks import with_set_relative
 from benchmarks.selection.crossfitting import (
     LogOdds,
@@ -75,17 +74,12 @@ class ZScoresAdded:
 
 
 def classifier_and_ranker(pack: Pack, seed: int) -> Selector | None:
-    """LightGBM's classifier and its LambdaRank (Burges, 2010) on everything, z-scores added.
-
-    Raises:
-        PeerMissing: LightGBM is not installed.
-    """
-    library = _lightgbm()
+    """LightGBM's classifier and its LambdaRank (Burges, 2010) on everything, z-scores added."""
     seen = with_set_relative(pack.schema)
     rows = ROWS(pack, seed)
     parts = []
     for fit in (_classifier, _ranker):
-        boosted = partial(fit, library, seen=seen, seed=seed)
+        boosted = partial(fit, seen=seen, seed=seed)
         fitted = out_of_fold(rows, boosted, seed=seed)
         if fitted is None:
             return None
@@ -93,19 +87,19 @@ def classifier_and_ranker(pack: Pack, seed: int) -> Selector | None:
     return ZScoresAdded(tuple(parts))
 
 
-def _classifier(library: Any, rows: Rows, *, seen: Integers, seed: int) -> Score:
-    data = library.Dataset(rows.x[:, seen], label=rows.solved.astype(np.int32))
-    return _boosted(library, data, "binary", seen, seed)
+def _classifier(rows: Rows, *, seen: Integers, seed: int) -> Score:
+    data = lightgbm.Dataset(rows.x[:, seen], label=rows.solved.astype(np.int32))
+    return _boosted(data, "binary", seen, seed)
 
 
-def _ranker(library: Any, rows: Rows, *, seen: Integers, seed: int) -> Score:
+def _ranker(rows: Rows, *, seen: Integers, seed: int) -> Score:
     _, size = np.unique(rows.set_id, return_counts=True)
     level = np.rint(rows.outcome * _N_LEVELS).astype(np.int32)
-    data = library.Dataset(rows.x[:, seen], label=level, group=size)
-    return _boosted(library, data, "lambdarank", seen, seed)
+    data = lightgbm.Dataset(rows.x[:, seen], label=level, group=size)
+    return _boosted(data, "lambdarank", seen, seed)
 
 
-def _boosted(library: Any, data: Any, objective: str, seen: Integers, seed: int) -> Score:
+def _boosted(data: lightgbm.Dataset, objective: str, seen: Integers, seed: int) -> Score:
     settings = {
         "objective": objective,
         "num_leaves": _N_LEAVES,
@@ -119,15 +113,7 @@ def _boosted(library: Any, data: Any, objective: str, seen: Integers, seed: int)
         "seed": seed,
         "verbosity": -1,
     }
-    model = library.train(settings, data, num_boost_round=_N_ITERATIONS)
+    model = lightgbm.train(settings, data, num_boost_round=_N_ITERATIONS)
     return lambda x: np.asarray(
         model.predict(x[:, seen], raw_score=True, num_threads=1), dtype=np.float32
     )
-
-
-def _lightgbm() -> Any:
-    if importlib.util.find_spec("lightgbm") is None:
-        raise PeerMissing("lightgbm is not installed: `pip install harness-core[bench]`")
-    import lightgbm  # noqa: PLC0415  # an optional peer
-
-    return lightgbm

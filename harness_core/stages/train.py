@@ -194,8 +194,11 @@ def _ran_programs(workspace: Workspace) -> bool | None:
     path = workspace.path(FEATURES) / SIGNALS_FILE
     if not path.exists():
         return None
-    told = read_table(path, SIGNALS, columns=_TOLD_BY_PROGRAMS)
-    return any(len(told.column(name).combine_chunks().flatten()) for name in _TOLD_BY_PROGRAMS)
+    told = read_table(path, SIGNALS, columns=("visible_rate", *_TOLD_BY_PROGRAMS))
+    has_checks = not np.isnan(told.column("visible_rate").to_numpy()).all()
+    return has_checks or any(
+        len(told.column(name).combine_chunks().flatten()) for name in _TOLD_BY_PROGRAMS
+    )
 
 
 def development(arrays: TransitionArrays) -> TransitionArrays:

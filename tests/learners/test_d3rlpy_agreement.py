@@ -1,12 +1,13 @@
 """Our implicit Q-learning against the true values of a generated log, and against d3rlpy's."""
 
 import importlib.util
+import os
 
 import pytest
 from scipy.stats import spearmanr
 
 from benchmarks.agent_log import AgentLog, Projections, generate
-from benchmarks.peers.d3rlpy_iql import D3rlpyIql
+from benchmarks.peers.d3rlpy_elsewhere import PYTHON_VARIABLE, open_d3rlpy
 from benchmarks.peers.harness_iql import comparable, train
 from benchmarks.peers.trainer import Shape
 from harness_core.learners.config import TrainConfig
@@ -44,10 +45,10 @@ def test_actions_are_ranked_as_their_values_by_dynamic_programming() -> None:
 # Its dependencies warn of one another on import and in use.
 @pytest.mark.filterwarnings("ignore")
 def test_actions_are_ranked_as_d3rlpy_ranks_them() -> None:
-    if importlib.util.find_spec("d3rlpy") is None:
-        pytest.skip("d3rlpy is not installed; it comes with the extra `bench-d3rlpy`")
+    if PYTHON_VARIABLE not in os.environ and importlib.util.find_spec("d3rlpy") is None:
+        pytest.skip("d3rlpy is not here: it cannot be installed beside ours; `make integration`")
     log, held_out = _logs(SHAPE)
-    peer = D3rlpyIql(log, SHAPE, learning_rate=3e-3, polyak=0.05)
+    peer = open_d3rlpy(log, SHAPE, learning_rate=3e-3, polyak=0.05)
     peer.train(N_UPDATES)
     ours = train(log, _config(SHAPE)).q(held_out)
     theirs = peer.q(held_out)

@@ -163,15 +163,19 @@ def test_the_stage_publishes_a_complete_model_and_one_model_a_fold(
     json.dumps(report.figures, allow_nan=False)
 
 
-@pytest.mark.parametrize("outputs", [[], [7]])
+@pytest.mark.parametrize(
+    ("told", "ran"),
+    [({}, False), ({"outputs": [7]}, True), ({"visible_rate": 0.0}, True)],
+)
 def test_the_model_says_whether_programs_were_run_for_what_it_learnt_from(
-    workspace, params, config, outputs
+    workspace, params, config, told, ran
 ) -> None:
-    row = dict.fromkeys(SIGNALS.names) | {"outputs": outputs, "generated_passed": []}
+    nothing = {"visible_rate": float("nan"), "outputs": [], "generated_passed": []}
+    row = dict.fromkeys(SIGNALS.names) | nothing | told
     table = pa.Table.from_pylist([row], schema=SIGNALS)
     write_table(workspace.path(FEATURES) / SIGNALS_FILE, table, SIGNALS)
     stage.run(config, params.rewards, params.controller, workspace)
-    assert read_manifest(workspace.path(CANDIDATE_MODEL)).ran_programs is bool(outputs)
+    assert read_manifest(workspace.path(CANDIDATE_MODEL)).ran_programs is ran
 
 
 def test_two_runs_give_the_same_bytes(tmp_path, params, config, monkeypatch) -> None:
