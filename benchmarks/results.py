@@ -55,8 +55,9 @@ class Bench:
     section: Callable[[Figures], list[str]]
     script: str | None = None
     """A program of the project instead of `harness bench`."""
-    shares: bool = False
-    """Whether it may go on beside another one: it measures no time, and leaves a core idle."""
+    beside_min: float = 0.0
+    """About how many minutes it takes beside another one; 0 where it must run alone, because it
+    measures time or keeps both cores busy."""
 
     def called(self, arguments: Sequence[str]) -> str:
         """The command as a person types it."""
@@ -79,10 +80,16 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             selection_section,
         ),
         "choices": Bench(
-            ("choices", "--workdir", _PACKS),
-            "Training: curriculum, old and new logs, a fine-tuned encoder",
+            ("choices", "--workdir", _PACKS, "--study", "curriculum", "--study", "old_and_new"),
+            "Training: curriculum, old and new logs",
             choices_section,
-            shares=True,
+            beside_min=5,
+        ),
+        "finetuning": Bench(
+            ("choices", "--workdir", _PACKS, "--study", "finetuning"),
+            "Training: a fine-tuned encoder",
+            choices_section,
+            beside_min=8,
         ),
         "distil": Bench(
             (
@@ -91,7 +98,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Students without a transformer",
             distil_section,
-            shares=True,
+            beside_min=6,
         ),
         "actions": Bench(
             (
@@ -104,19 +111,20 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Harness actions, replayed on real logs",
             actions_section,
-            shares=True,
+            beside_min=7,
         ),
         "closed-loop": Bench(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
             "Closed loop on the simulated agent",
             closed_loop_section,
+            beside_min=6,
         ),
         "demo": Bench(
             ("--workdir", "{root}/demo"),
             "An agent in front of a simulated model, the controller between",
             demo_section,
             script="examples/demo.py",
-            shares=True,
+            beside_min=7,
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
         "proxy": Bench(
@@ -154,11 +162,13 @@ def make_results(root: Path, target: Path, *, only: Sequence[str] = (), fresh: b
         if (name in only or not only) and (fresh or not (root / f"{name}.json").exists())
     ]
     run = partial(_run_and_keep, root=root)
-    for name in wanted:
-        if not BENCHES[name].shares:
-            run(name)
+    for name in (name for name in wanted if not BENCHES[name].beside_min):
+        run(name)
+    together = [name for name in wanted if BENCHES[name].beside_min]
+    # The longest first, so that both cores end at about the same time.
+    together.sort(key=lambda name: -BENCHES[name].beside_min)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(run, [name for name in wanted if BENCHES[name].shares]):
+        for _ in pool.map(run, together):
             pass
     found = {
         name: json.loads((root / f"{name}.json").read_bytes())

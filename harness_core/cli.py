@@ -4,16 +4,15 @@ One JSON object goes to stdout; progress and refusals in words go to stderr. Exi
 2 usage or parameters, 3 data, 4 promotion refused, 5 no isolation, 1 anything unexpected.
 """
 
-import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.logging import RichHandler
 
 from harness_core.commands import decisions, proxy, review
+from harness_core.commands.log import log_to_stderr
 from harness_core.commands.options import (
     Formats,
     Model,
@@ -54,12 +53,7 @@ def setup(
     *, quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only refusals.")] = False
 ) -> None:
     """A controller for LLM agents, learnt offline from existing logs."""
-    logger = logging.getLogger("harness")
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
-    if not logger.handlers:
-        console = Console(stderr=True)
-        logger.addHandler(RichHandler(console=console, show_path=False, show_level=False))
-        logger.propagate = False
+    log_to_stderr(quiet=quiet)
 
 
 def _run_stage(stage: str, workdir: Path | None, overrides: list[str] | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.actions.accept import accept_or_retry
 from benchmarks.actions.logs import ActionLog, read_log
-from benchmarks.actions.models import FoldModels, fit_models
+from benchmarks.actions.models import FoldModels, fit_models, fit_policy
 from benchmarks.actions.policies import BEHAVIOUR, replay_policies
 from benchmarks.actions.prune import prune
 from benchmarks.actions.stop import stop_or_continue
@@ -68,7 +68,10 @@ def _replay(
     # Of the others nothing but the policy is asked: trees have no part in it, nor has the head that
     # judges complete attempts, which may learn as little as it can.
     little = with_little(params)
-    learnt = {first: models, **{name: fit_models(log, little, actor=name) for name in others}}
+    policies = {
+        first: models.log_policy(log),
+        **{name: fit_policy(log, little, actor=name) for name in others},
+    }
     return {
         "n_runs": int(log.is_last.sum()),
         "n_tasks": len(set(log.transitions.task_id.tolist())),
@@ -77,11 +80,7 @@ def _replay(
         "accept_or_retry": _accept(log, models, bootstrap, seed=seed),
         "stop_or_continue": stop_or_continue(log, models, bootstrap=bootstrap),
         "prune": prune(log, models, size=SIZE, bootstrap=bootstrap, seed=seed),
-        "policies": replay_policies(
-            log,
-            {actor: fitted.log_policy(log) for actor, fitted in learnt.items()},
-            bootstrap=bootstrap,
-        ),
+        "policies": replay_policies(log, policies, bootstrap=bootstrap),
     }
 
 

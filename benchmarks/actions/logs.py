@@ -59,6 +59,8 @@ class ActionLog:
     """Whether its runs stop when a hidden grader is satisfied."""
     presumed_error: float = float("nan")
     """Share of right ones among graded programs that fail a visible check."""
+    root: Path | None = None
+    """Working folder, where models of the folds may lie already."""
 
     @property
     def is_last(self) -> Flags:
@@ -107,6 +109,7 @@ def read_log(name: str, folder: Path) -> ActionLog:
         n_presumed=len(presumed),
         has_hidden_stop=not _importers(workspace).isdisjoint(_HIDDEN_STOP),
         presumed_error=float(np.mean(graded)) if presumed and graded else float("nan"),
+        root=folder,
     )
 
 

@@ -15,7 +15,7 @@ import tempfile
 import weakref
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -138,18 +138,22 @@ class _Interpreter:
         self.n_trainers = 0
         kept = tempfile.TemporaryDirectory(prefix="harness-bench-")
         self.folder = Path(kept.name)
+        # It warns of what nobody here can change; what it said last is told if it ends.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the interpreter
         try:
             self._process = subprocess.Popen(  # noqa: S603  # the interpreter that was asked for
                 [str(python), "-m", "benchmarks.peers.d3rlpy_elsewhere", kept.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=self._said,
                 env={**os.environ, "PYTHONPATH": str(_ROOT)},
                 text=True,
             )
         except OSError as error:
+            self._said.close()
             kept.cleanup()
             raise PeerMissing(f"{python} cannot be started: {error.strerror}") from error
-        self.close = weakref.finalize(self, _end, self._process, kept)
+        self.close = weakref.finalize(self, _end, self._process, kept, self._said)
 
     def ask(self, question: dict[str, Any]) -> Any:
         """Its answer to a line of JSON."""
@@ -164,18 +168,26 @@ class _Interpreter:
     def _answer(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = json.loads(line) if line else {"missing": "its interpreter ended without a word"}
+        found = json.loads(line) if line else {"missing": f"its interpreter ended{self._last()}"}
         if isinstance(found, dict) and "missing" in found:
             raise PeerMissing(str(found["missing"]))
         return found
 
+    def _last(self) -> str:
+        self._said.seek(0)
+        lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else " without a word"
 
-def _end(process: "subprocess.Popen[str]", folder: "tempfile.TemporaryDirectory[str]") -> None:
+
+def _end(
+    process: "subprocess.Popen[str]", folder: "tempfile.TemporaryDirectory[str]", said: IO[bytes]
+) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):  # a question that nobody was there to read
                 stream.close()
     process.wait()
+    said.close()
     folder.cleanup()
 
 

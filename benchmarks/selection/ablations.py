@@ -20,7 +20,7 @@ from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.evaluation.crossfit import CrossFit, Model
 from harness_core.evaluation.metrics import gap_closed, json_ready
 from harness_core.evaluation.selection import ORACLE, RANDOM, Selector, judge
-from harness_core.evaluation.subsets import draw_subsets
+from harness_core.evaluation.subsets import Subset, draw_subsets
 from harness_core.features.batch import DecisionGroup, GroupSignals
 
 Row = dict[str, Any]
@@ -34,13 +34,11 @@ def parts(pack: Pack, *, n_subsets: int, bootstrap: Bootstrap, seed: int) -> lis
     variants: dict[str, tuple[Pack, Selector]] = {_SHIPPED: (pack, shipped)}
     if isinstance(shipped, networks.JudgedController):
         variants["without stage two"] = (pack, _without_stage_two(shipped))
-        for name, other in _OTHER_HEADS.items():
+        for name, other in _OTHERS.items():
             variants[name] = (pack, networks.controller_with(pack, seed, **other))
-    for name, (change, other) in _VARIANTS.items():
-        if change is not None and not any(_has(group) for group in pack.groups):
-            continue
-        varied = _with_settings(pack if change is None else _changed(pack, change), other)
-        variants[name] = (varied, networks.controller(varied, seed))
+    if any(_has_made(group) for group in pack.groups):
+        varied = _changed(pack, _without_made)
+        variants["without made inputs"] = (varied, networks.controller(varied, seed))
     return _rows(variants, n_subsets=n_subsets, bootstrap=bootstrap, seed=seed)
 
 
@@ -53,11 +51,16 @@ def _rows(
 ) -> list[Row]:
     rows: list[Row] = []
     base: dict[int, Any] = {}
+    drawn: dict[tuple[int, int], list[Subset]] = {}
     for name, (pack, selector) in variants.items():
         groups = offers_choice(pack.groups)
         for size in (size for size in sizes_of(groups) if size <= _LARGEST):
-            subsets = draw_subsets(groups, size=size, n_subsets=n_subsets, seed=seed)
-            outcomes = judge(subsets, {name: selector})
+            # Variants of one pack share the subsets, which remember what is relative to each.
+            if (id(pack), size) not in drawn:
+                drawn[id(pack), size] = draw_subsets(
+                    groups, size=size, n_subsets=n_subsets, seed=seed
+                )
+            outcomes = judge(drawn[id(pack), size], {name: selector})
             _, values = outcomes.by_task(outcomes.success)
             column = dict(zip(outcomes.selectors, values.T, strict=True))
             reference = base.setdefault(size, column[name])
@@ -85,26 +88,12 @@ def _without_stage_two(shipped: networks.JudgedController) -> Selector:
     return networks.JudgedController(CrossFit(final=models[0], folds=models))
 
 
-def _with_settings(pack: Pack, settings: Mapping[str, Any]) -> Pack:
-    """The pack with other settings of training; a mapping changes some of a section's own."""
-    train = pack.params.train
-    changed = train.model_copy(
-        update={
-            key: getattr(train, key).model_copy(update=value)
-            if isinstance(value, Mapping)
-            else value
-            for key, value in settings.items()
-        }
-    )
-    return replace(pack, params=pack.params.model_copy(update={"train": changed}))
-
-
 def _changed(pack: Pack, change: Callable[[GroupSignals], GroupSignals]) -> Pack:
     groups = tuple(replace(group, signals=change(group.signals)) for group in pack.groups)
     return replace(pack, groups=groups)
 
 
-def _has(group: DecisionGroup) -> bool:
+def _has_made(group: DecisionGroup) -> bool:
     return bool(group.signals.made_outputs.shape[1])
 
 
@@ -112,19 +101,14 @@ def _without_made(signals: GroupSignals) -> GroupSignals:
     return replace(signals, made_outputs=np.zeros((len(signals.n_chars), 0), dtype=np.int64))
 
 
-_OTHER_HEADS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {"without trees": {"has_trees": False}, "with a linear head": {"linear_share": 0.5}}
-)
-"""What stands beside the same networks."""
-
-_VARIANTS: Final[
-    Mapping[str, tuple[Callable[[GroupSignals], GroupSignals] | None, Mapping[str, Any]]]
-] = MappingProxyType(
+_OTHERS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "without pairwise loss": (None, {"pairwise_weight": 0.0}),
-        "without made inputs": (_without_made, {}),
+        "without trees": {"has_trees": False},
+        "with a linear head": {"linear_share": 0.5},
+        "without pairwise loss": {"pairwise_weight": 0.0},
     }
 )
+"""Parts that are trained apart from the others, and what stands in their place."""
 
 Study = Callable[..., Sequence[Row]]
 

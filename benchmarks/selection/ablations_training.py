@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.selection.cut_features import pack_under
+from benchmarks.selection.networks import networks_alone
 from benchmarks.selection.pack import Pack
 from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.evaluation.crossfit import CrossFit, Model
@@ -32,10 +33,12 @@ from harness_core.learners.config import (
     ReplayConfig,
     TrainConfig,
 )
-from harness_core.learners.crossfit import fit_folds
+from harness_core.learners.crossfit import fit_folds, make_pools
+from harness_core.learners.linear import LinearHead, fit_linear
 from harness_core.learners.order import facts_of
 from harness_core.learners.sampling import entering_shares
 from harness_core.learners.trainer import Fitted
+from harness_core.learners.trees import TreeHeads, fit_trees
 from harness_core.stages.dag import Workspace
 
 Row = dict[str, Any]
@@ -98,12 +101,27 @@ class Material:
     pack: Pack
     workspace: Workspace
     _plain: "dict[int, Arm]" = field(default_factory=dict, init=False, repr=False)
+    _heads: "dict[int, Heads]" = field(default_factory=dict, init=False, repr=False)
 
     def plain(self, seed: int) -> "Arm":
         """Trained as shipped, once: neither schedule nor age of a log has a part in it."""
         if seed not in self._plain:
-            self._plain[seed] = _train(self.pack, seed)
+            self._plain[seed] = _train(self.pack, seed, heads=self.heads(seed))
         return self._plain[seed]
+
+    def heads(self, seed: int) -> "Heads":
+        """What stands beside the networks of every arm: it knows no order and no age of logs."""
+        if seed not in self._heads:
+            self._heads[seed] = _fit_heads(self.pack, seed)
+        return self._heads[seed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """Trees and linear head of each fold, and what it took to fit them."""
+
+    of_fold: tuple[tuple[TreeHeads, LinearHead | None], ...]
+    wall_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +144,7 @@ def curriculum(material: Material, seed: int) -> list[Row]:
     pack = material.pack
     arms = {"no curriculum": material.plain(seed)}
     for name, schedule in CURRICULA.items():
-        arms[name] = _train(pack, seed, curriculum=schedule)
+        arms[name] = _train(pack, seed, heads=material.heads(seed), curriculum=schedule)
     return _rows(pack.groups, _with_choice(arms), pack, seed)
 
 
@@ -140,7 +158,9 @@ def old_and_new(material: Material, seed: int) -> list[Row]:
     arms = {"all logs alike": material.plain(seed)}
     for share in OLD_SHARES:
         replay = ReplayConfig(old_share=share, old_sources=(_OLD,))
-        arms[f"old share {share}"] = _train(pack, seed, sources=sources, replay=replay)
+        arms[f"old share {share}"] = _train(
+            pack, seed, heads=material.heads(seed), sources=sources, replay=replay
+        )
     compared = _with_choice(arms)
     rows = _rows(pack.groups, compared, pack, seed)
     for age in (_OLD, _NEW):
@@ -198,6 +218,7 @@ def _train(
     seed: int,
     *,
     judged: Sequence[DecisionGroup] | None = None,
+    heads: Heads | None = None,
     sources: Any = None,
     curriculum: CurriculumConfig | None = None,
     replay: ReplayConfig | None = None,
@@ -206,14 +227,34 @@ def _train(
     config: TrainConfig = pack.params.train.model_copy(
         update={"seed": seed, "curriculum": curriculum, "replay": replay}
     )
+    learns = config if heads is None else networks_alone(config)
     spec = network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
     fitted = fit_folds(
-        pack.groups, pack.transitions, spec, config, set_relative=set_relative, sources=sources
+        pack.groups, pack.transitions, spec, learns, set_relative=set_relative, sources=sources
     )
+    if heads is not None:
+        fitted = tuple(
+            replace(each, trees=trees, linear=linear)
+            for each, (trees, linear) in zip(fitted, heads.of_fold, strict=True)
+        )
     # Stage two is fitted on what may be judged, as the stage `train` does it.
     models = OutOfFold(judged or pack.groups, fitted, config).models()
-    wall_s = time.perf_counter() - started
+    wall_s = time.perf_counter() - started + (heads.wall_s if heads is not None else 0.0)
     return Arm(models=models, validation_auc=tuple(map(_best_auc, fitted)), wall_s=wall_s)
+
+
+def _fit_heads(pack: Pack, seed: int) -> Heads:
+    started = time.perf_counter()
+    config = pack.params.train.model_copy(update={"seed": seed})
+    spec = network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
+    pools = make_pools(pack.groups, pack.transitions, spec, config, set_relative)
+    places = {task: fold for task, (fold, _) in pools.fold_and_split.items()}
+    found = []
+    for fold in range(pools.n_folds):
+        data = pools.data(frozenset(task for task, place in places.items() if place != fold))
+        trees = fit_trees(data, config.trees, seed=seed)
+        found.append((trees, fit_linear(data, config.linear, seed=seed)))
+    return Heads(of_fold=tuple(found), wall_s=time.perf_counter() - started)
 
 
 def _best_auc(fitted: Fitted) -> float:

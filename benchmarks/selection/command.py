@@ -1,6 +1,7 @@
 """What `harness bench selection` prints: a table a pack, and what mixing packs does."""
 
 import hashlib
+import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
@@ -23,10 +24,12 @@ from benchmarks.selection.packs import (
     prepare_pack,
 )
 from benchmarks.selection.tables import pack_table
+from harness_core.commands.log import log_to_stderr
 from harness_core.errors import ParameterError
 from harness_core.evaluation.bootstrap import Bootstrap
 from harness_core.tables import tree_digest
 
+_LOG: Final = logging.getLogger("harness")
 _N_DIGEST: Final = 12
 _BESIDE: Final = 2
 _BOOTSTRAP: Final = Bootstrap(n_resamples=2000, confidence=0.95, seed=0)
@@ -85,7 +88,10 @@ def compare_selection(
         overrides=tuple(overrides),
     )
     before, after = _order(specs, mixed)
-    with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+    quiet = not _LOG.isEnabledFor(logging.INFO)
+    with ProcessPoolExecutor(
+        n_jobs, get_context("spawn"), initializer=partial(log_to_stderr, quiet=quiet)
+    ) as pool:
         jobs = {name: pool.submit(job, name) for name in before}
         together = pool.submit(mixing) if mixed else None
         jobs |= {name: pool.submit(job, name) for name in after}

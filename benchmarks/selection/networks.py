@@ -1,7 +1,8 @@
 """Our own learners: the controller itself, and V and Q of critics that learn from transitions.
 
-Each is trained by `fit_folds`, with the settings of the pack. Q sees an action without the columns
-that compare it with other candidates: in these logs an action was taken alone.
+Each is trained with the settings of the pack, on data that are cut up once for all of them. Q sees
+an action without the columns that compare it with other candidates: in these logs an action was
+taken alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from benchmarks.kept_models import keep_models, model_key
 from benchmarks.selection.crossfitting import OfOnePack, by_fold
 from benchmarks.selection.pack import Pack
 from harness_core.evaluation.crossfit import CrossFit
@@ -20,8 +22,9 @@ from harness_core.features.batch import Floats
 from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.learners.checkpoint import Critic
 from harness_core.learners.config import TrainConfig
-from harness_core.learners.crossfit import fit_folds, make_pools
+from harness_core.learners.crossfit import Pools, fit_every_fold, make_pools
 from harness_core.learners.linear import fit_linear
+from harness_core.learners.networks import NetworkSpec
 from harness_core.learners.trainer import Fitted
 from harness_core.learners.trees import NO_TREES
 from harness_core.trajectories.vocabulary import ActionKind, Split
@@ -69,11 +72,26 @@ def controller(pack: Pack, seed: int) -> Selector:
 
 
 def controller_with(
-    pack: Pack, seed: int, *, has_trees: bool = True, linear_share: float | None = None
+    pack: Pack,
+    seed: int,
+    *,
+    has_trees: bool = True,
+    linear_share: float | None = None,
+    pairwise_weight: float | None = None,
 ) -> Selector:
-    """The controller with the same networks and other heads beside them, its own second stage."""
+    """The controller with other networks, or other heads beside them, and its own second stage.
+
+    What is not named is that of the controller itself: trees and a linear head know of no loss of
+    the networks, and the other way round.
+    """
     config = _config(pack, seed, pack.params.train.learner)
     fitted = list(_TRAINED(pack, seed, config.learner))
+    if pairwise_weight is not None:
+        bare = networks_alone(config).model_copy(update={"pairwise_weight": pairwise_weight})
+        pairs = zip(
+            fitted, fit_every_fold(_POOLS(pack, seed), _spec(pack, bare), bare), strict=True
+        )
+        fitted = [replace(own, network=other.network) for own, other in pairs]
     if not has_trees:
         fitted = [replace(each, trees=NO_TREES) for each in fitted]
     if linear_share is not None:
@@ -84,14 +102,20 @@ def controller_with(
 def _with_linear_head(
     pack: Pack, fitted: Sequence[Fitted], config: TrainConfig, share: float
 ) -> list[Fitted]:
-    spec = network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
-    pools = make_pools(pack.groups, pack.transitions, spec, config, set_relative)
+    pools = _POOLS(pack, config.seed)
     linear = config.linear.model_copy(update={"share": share})
     heads = []
     for fold in range(len(fitted)):
         known = {task for task, (place, _) in pools.fold_and_split.items() if place != fold}
         heads.append(fit_linear(pools.data(frozenset(known)), linear, seed=config.seed))
     return [replace(each, linear=head) for each, head in zip(fitted, heads, strict=True)]
+
+
+def networks_alone(config: TrainConfig) -> TrainConfig:
+    """The same training without what stands beside the networks."""
+    trees = config.trees.model_copy(update={"n_trees": 0})
+    linear = config.linear.model_copy(update={"share": 0.0})
+    return config.model_copy(update={"trees": trees, "linear": linear})
 
 
 def value_of_the_end(pack: Pack, seed: int, learner: LearnerName) -> Selector:
@@ -146,25 +170,39 @@ def _critics(pack: Pack, seed: int, learner: LearnerName) -> tuple[Critic, ...]:
 
 
 def _train(pack: Pack, seed: int, learner: LearnerName) -> tuple[Fitted, ...]:
-    config = _config(pack, seed, learner)
+    config, pools = _config(pack, seed, learner), _POOLS(pack, seed)
     if learner != pack.params.train.learner:
         # Only the critic is asked of the others: their terminal head may learn as little as it can.
-        no_trees = config.trees.model_copy(update={"n_trees": 0})
-        no_line = config.linear.model_copy(update={"share": 0.0})
-        config = config.model_copy(update={"n_groups": 1, "trees": no_trees, "linear": no_line})
-    groups = pack.groups
+        config = networks_alone(config).model_copy(update={"n_groups": 1})
     if learner == "bc":
         n_updates = min(config.max_updates, _MAX_CLONING_UPDATES)
         config = config.model_copy(update={"max_updates": n_updates})
         # Nobody is kept for watching: there are so few updates that the last is as good as any.
-        groups = tuple(replace(group, split=Split.TRAIN) for group in groups)
-    spec = network_spec(groups, config, pack.params.rewards.weights.model_dump())
-    return fit_folds(groups, pack.transitions, spec, config, set_relative=set_relative)
+        places: dict[str, tuple[int, str]] = {
+            task: (fold, Split.TRAIN) for task, (fold, _) in pools.fold_and_split.items()
+        }
+        pools = replace(pools, fold_and_split=places)
+    spec = _spec(pack, config)
+    fitted = fit_every_fold(pools, spec, config)
+    if learner == pack.params.train.learner and pack.root is not None:
+        keep_models(pack.root, model_key(pack.groups, pack.transitions, spec, config), fitted)
+    return fitted
 
 
 def _config(pack: Pack, seed: int, learner: LearnerName) -> TrainConfig:
     return pack.params.train.model_copy(update={"seed": seed, "learner": learner})
 
 
+def _spec(pack: Pack, config: TrainConfig) -> NetworkSpec:
+    return network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
+
+
+def _make_pools(pack: Pack, seed: int) -> Pools:
+    config = _config(pack, seed, pack.params.train.learner)
+    return make_pools(pack.groups, pack.transitions, _spec(pack, config), config, set_relative)
+
+
+_POOLS: Final = OfOnePack(_make_pools)
+"""What all learners draw from: none of them is asked how the data are cut up."""
 _TRAINED: Final = OfOnePack(_train)
 """The folds' networks by learner: V, Q and controller of one learner come from one training."""

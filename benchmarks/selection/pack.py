@@ -1,6 +1,7 @@
 """One data pack as every method of the selection benchmark gets it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.features.table import FeatureSchema
@@ -17,3 +18,5 @@ class Pack:
     transitions: TransitionArrays
     schema: FeatureSchema
     params: Params
+    root: Path | None = None
+    """Working folder, where models of the folds are left for other benchmarks; None: nowhere."""

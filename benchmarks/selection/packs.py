@@ -165,6 +165,7 @@ def load_pack(name: str, workspace: Workspace, params: Params) -> Pack:
         transitions=load_transitions(workspace),
         schema=schema,
         params=params,
+        root=workspace.root,
     )
 
 

@@ -6,7 +6,7 @@ on out-of-fold scores, so that an overconfident critic cannot drown the others.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,14 +72,25 @@ def fit_combination(
     *,
     group_sizes: Sequence[int],
     seed: int,
+    relative: Sequence[Floats] | None = None,
 ) -> Combination:
-    """Fit weights and calibration on groups whose logits come from models that never saw them."""
+    """Fit weights and calibration on groups whose logits come from models that never saw them.
+
+    Args:
+        groups: decision groups.
+        logits: of each group [K].
+        group_sizes: random subsets of these sizes are learnt from too, besides the whole group.
+        seed: of these subsets.
+        relative: set-relative features of each group [K, Dr], where they are made already.
+    """
     rng = np.random.default_rng(seed)
-    differences, pair_weights = _pairs(groups, logits, group_sizes=group_sizes, rng=rng)
+    made: Sequence[Floats | None] = [None] * len(groups) if relative is None else relative
+    whole = [_known(*each) for each in zip(groups, logits, made, strict=True)]
+    differences, pair_weights = _pairs(groups, logits, whole, group_sizes=group_sizes, rng=rng)
     start = np.array([1.0] + [0.0] * len(_GROUP_SIGNALS))
     weights = _fit_weights(differences, pair_weights, start=start)
     # Fitted on a smooth loss, kept for what counts: on some logs the group misleads.
-    if _picked(groups, logits, weights) <= _picked(groups, logits, start):
+    if _picked(whole, weights) <= _picked(whole, start):
         weights = start
     slope, intercept = _fit_calibration(groups, logits)
     return Combination(
@@ -101,9 +112,29 @@ def _columns(logits: Floats, relative: Floats) -> _Doubles:
     return np.asarray(np.where(tells, scores, 0.0).T)
 
 
+class _Known(NamedTuple):
+    """The candidates of a group, or of a subset of it, whose outcome is known."""
+
+    success: Floats  # [K]
+    columns: _Doubles  # [K, signals]
+
+
+def _known(group: DecisionGroup, logits: Floats, relative: Floats | None) -> _Known:
+    known = np.flatnonzero(~np.isnan(group.success))
+    if relative is not None and len(known) == group.size:
+        return _Known(group.success, _columns(logits, relative))
+    return _subset(group, logits, known)
+
+
+def _subset(group: DecisionGroup, logits: Floats, index: Integers) -> _Known:
+    relative = set_relative(group.signals.take(index))
+    return _Known(group.success[index], _columns(logits[index], relative))
+
+
 def _pairs(
     groups: Sequence[DecisionGroup],
     logits: Sequence[Floats],
+    whole: Sequence[_Known],
     *,
     group_sizes: Sequence[int],
     rng: np.random.Generator,
@@ -111,18 +142,17 @@ def _pairs(
     """Differences of signals of all (better, worse) pairs, and the weight of each pair."""
     differences = [np.zeros((0, len(_NAMES)))]
     weights = [np.zeros(0)]
-    for group, group_logits in zip(groups, logits, strict=True):
-        for index in _subsets(group, group_sizes, rng):
-            success = group.success[index]
-            better, worse = np.nonzero(success[:, None] > success[None, :])
+    for group, of_group, known in zip(groups, logits, whole, strict=True):
+        drawn = [_subset(group, of_group, index) for index in _drawn(group, group_sizes, rng)]
+        for part in (*drawn, known):
+            better, worse = np.nonzero(part.success[:, None] > part.success[None, :])
             if len(better):
-                columns = _columns(group_logits[index], set_relative(group.signals.take(index)))
-                differences.append(columns[better] - columns[worse])
+                differences.append(part.columns[better] - part.columns[worse])
                 weights.append(np.full(len(better), 1.0 / len(better)))
     return np.concatenate(differences), np.concatenate(weights)
 
 
-def _subsets(
+def _drawn(
     group: DecisionGroup, sizes: Sequence[int], rng: np.random.Generator
 ) -> Iterator[Integers]:
     known = np.flatnonzero(~np.isnan(group.success))
@@ -130,18 +160,15 @@ def _subsets(
         if size < len(known):
             for _ in range(_N_DRAWS):
                 yield np.sort(rng.choice(known, size=size, replace=False)).astype(np.int64)
-    if len(known) > 1:
-        yield known.astype(np.int64)
 
 
-def _picked(groups: Sequence[DecisionGroup], logits: Sequence[Floats], weights: _Doubles) -> float:
+def _picked(groups: Sequence[_Known], weights: _Doubles) -> float:
     """Mean success of the candidate with the highest score, over groups that have a choice."""
-    success = []
-    for group, group_logits in zip(groups, logits, strict=True):
-        known = np.flatnonzero(~np.isnan(group.success)).astype(np.int64)
-        if len(known) > 1:
-            columns = _columns(group_logits[known], set_relative(group.signals.take(known)))
-            success.append(group.success[known][np.argmax(columns @ weights)])
+    success = [
+        known.success[np.argmax(known.columns @ weights)]
+        for known in groups
+        if len(known.success) > 1
+    ]
     return float(np.mean(success)) if success else 0.0
 
 

@@ -80,7 +80,12 @@ class CrossFit:
 
     def _combined(self, subsets: Sequence[Subset], raw: Sequence[Floats]) -> list[Floats]:
         return [
-            combine(self.model_of(subset.group.fold).combination, score, subset.signals)
+            combine(
+                self.model_of(subset.group.fold).combination,
+                score,
+                subset.signals,
+                subset.relative,
+            )
             if subset.group.kind is GroupKind.ATTEMPT
             else score
             for subset, score in zip(subsets, raw, strict=True)

@@ -13,10 +13,9 @@ from zlib import crc32
 import numpy as np
 
 from harness_core.controller.combination import Combination, fit_combination
-from harness_core.controller.scoring import attempt_logits
 from harness_core.evaluation.crossfit import CrossFit, Model
 from harness_core.features.batch import DecisionGroup, Floats
-from harness_core.features.set_relative import SET_RELATIVE
+from harness_core.features.set_relative import SET_RELATIVE, set_relative
 from harness_core.learners.checkpoint import Critic
 from harness_core.learners.config import TrainConfig
 from harness_core.learners.networks import NetworkSpec
@@ -26,6 +25,9 @@ from harness_core.trajectories.vocabulary import GroupKind
 
 _N_DRAWS: Final = 2
 """Random subsets of each size that stage two is fitted on, besides the whole group."""
+
+_AT_ONCE: Final = 512
+"""Groups whose rows are put side by side; bounds memory, not results."""
 
 
 def network_spec(
@@ -57,9 +59,8 @@ class OutOfFold:
             if group.kind is GroupKind.ATTEMPT
             for subset in _subsets(group, train.group_sizes, seed=train.seed)
         ]
-        self._logits: list[Floats] = [
-            attempt_logits(self._critics[group.fold], group) for group in self._groups
-        ]
+        self._relative = [set_relative(group.signals) for group in self._groups]
+        self._logits = self._all_logits()
         self.combination = cache(self._combination)
 
     def models(self) -> dict[int, Model]:
@@ -83,7 +84,23 @@ class OutOfFold:
             # Sizes are drawn here, since set-relative features, and so logits, depend on them.
             group_sizes=(),
             seed=self._seed,
+            relative=[self._relative[i] for i in chosen],
         )
+
+    def _all_logits(self) -> list[Floats]:
+        """Logits [K] of each group, many groups in one call: calls cost more than rows."""
+        logits: list[Floats] = [np.zeros(0, dtype=np.float32)] * len(self._groups)
+        for fold, critic in enumerate(self._critics):
+            members = [i for i, group in enumerate(self._groups) if group.fold == fold]
+            for start in range(0, len(members), _AT_ONCE):
+                asked = members[start : start + _AT_ONCE]
+                after = np.concatenate([self._groups[i].after for i in asked])
+                relative = np.concatenate([self._relative[i] for i in asked])
+                together = critic.terminal(np.concatenate([after, relative], axis=1))
+                bounds = np.cumsum([self._groups[i].size for i in asked])[:-1]
+                for i, part in zip(asked, np.split(together, bounds), strict=True):
+                    logits[i] = part
+        return logits
 
 
 def _subsets(group: DecisionGroup, sizes: Iterable[int], *, seed: int) -> Iterator[DecisionGroup]:

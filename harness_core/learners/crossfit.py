@@ -108,6 +108,11 @@ def fit_folds(
 ) -> tuple[Fitted, ...]:
     """The models of the folds alone, without a final model; for the rest see `cross_fit`."""
     pools = make_pools(groups, arrays, spec, config, set_relative, sources=sources)
+    return fit_every_fold(pools, spec, config)
+
+
+def fit_every_fold(pools: "Pools", spec: NetworkSpec, config: TrainConfig) -> tuple[Fitted, ...]:
+    """The models of the folds alone, from data that are there already."""
     return tuple(fit_without(pools, {fold}, spec, config) for fold in range(pools.n_folds))
 
 

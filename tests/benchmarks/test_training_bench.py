@@ -119,6 +119,9 @@ def test_an_interpreter_without_d3rlpy_is_a_missing_peer(tmp_path) -> None:
     mute.chmod(0o755)
     with pytest.raises(PeerMissing, match="without a word"):
         D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=mute)
+    mute.write_text("#!/bin/sh\necho 'no module named d3rlpy' >&2\nexit 1\n")
+    with pytest.raises(PeerMissing, match="ended: no module named d3rlpy"):
+        D3rlpyElsewhere(make_log(n_runs=20), SHAPE, python=mute)
 
 
 def test_another_interpreter_answers_what_it_measures(tmp_path) -> None:
