@@ -86,5 +86,10 @@ class FeatureConfig(Section):
     run_cpu_s: int = Field(ge=1)
     """CPU time of one program over all its inputs; tighter than when it is graded, since a program
     that hangs says so in the first second too."""
+    run_call_cpu_s: float | None = Field(default=None, gt=0)
+    """CPU time on one input: a program that is slow or hangs there still answers on the others.
+    Null, as in models stored before there was this key: such an input takes the others with it."""
+    run_slow_inputs: int | None = Field(default=None, ge=1)
+    """Inputs of that sort after which a program is asked no more."""
     prior_strength: float = Field(gt=0)
     """Pseudo-attempts that pull an agent's success rate towards the mean of all agents."""

@@ -20,7 +20,13 @@ _LOG = logging.getLogger("harness")
 
 def run_limits(sandbox: SandboxConfig, features: FeatureConfig) -> SandboxConfig:
     """Limits of programs that are run for features, in training and in serving alike."""
-    return sandbox.model_copy(update={"cpu_s": min(sandbox.cpu_s, features.run_cpu_s)})
+    return sandbox.model_copy(
+        update={
+            "cpu_s": min(sandbox.cpu_s, features.run_cpu_s),
+            "call_cpu_s": features.run_call_cpu_s,
+            "max_slow_calls": features.run_slow_inputs,
+        }
+    )
 
 
 class SandboxRunner:

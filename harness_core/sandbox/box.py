@@ -127,6 +127,8 @@ class Box:
             },
             "output_bytes": config.output_bytes,
             "wall_s": config.wall_s,
+            "call_cpu_s": config.call_cpu_s,
+            "max_slow_calls": config.max_slow_calls,
             "is_jailed": launch.layer is not None,
             "readable": launch.readable,
             "devices": DEVICES,

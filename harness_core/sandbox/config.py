@@ -19,6 +19,12 @@ class SandboxConfig(Section):
     """Boxes that run side by side."""
     cpu_s: int = Field(ge=1)
     """CPU time of one program over all its calls."""
+    call_cpu_s: float | None = Field(default=None, gt=0)
+    """CPU time of one call; a slower one is given up, and a fresh process goes on with the next.
+    Null: a call may use all the time there is, and takes the others with it if that is too little.
+    """
+    max_slow_calls: int | None = Field(default=None, ge=1)
+    """Slow calls after which a program is asked no more; null: while it has CPU time left."""
     wall_s: float = Field(gt=0)
     """Wall time of one program over all its calls."""
     memory_bytes: int = Field(ge=64 << 20)

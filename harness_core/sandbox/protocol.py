@@ -19,7 +19,8 @@ class ProgramJob:
 
     program: str
     calls: tuple[str, ...]
-    """Python expressions such as "add(1, 2)", evaluated one after the other in one process."""
+    """Python expressions such as "add(1, 2)", evaluated one after the other in one process; where
+    a call has a limit of its own (`call_cpu_s`), a fresh one after each that exceeded it."""
     scripts: tuple[str, ...] = ()
     """Functions that observe values, see `sandbox.scripts`; each runs in a process of its own, and
     those after one that gave no values are not run."""

@@ -141,3 +141,72 @@ def readable_python(become: list[str]) -> list[str]:
 
 def cgroups() -> list[Path]:
     return list(Path("/sys/fs/cgroup").glob("**/harness-box-*"))
+
+
+HANGS_ON_THREE = """
+n_asked = 0
+def f(n):
+    global n_asked
+    n_asked += 1
+    while n == 3:
+        pass
+    return n
+"""
+
+
+def test_a_slow_call_costs_itself_alone(config: SandboxConfig) -> None:
+    calls = tuple(f"f({n})" for n in range(6))
+    with open_sandbox(config.model_copy(update={"call_cpu_s": 0.1})) as sandbox:
+        (run,) = sandbox.run_programs([ProgramJob(HANGS_ON_THREE, (*calls, "n_asked"))])
+    slow = run.calls[3]
+    assert (slow.status, slow.detail) == (CallStatus.TIMEOUT, "call")
+    others = [result.value for result in run.calls if result is not slow]
+    # A fresh process answers the last ones: it was asked for 4 and 5 alone.
+    assert others == [0, 1, 2, 4, 5, 2]
+    assert not run.stateful
+    assert not run.tampered
+
+
+def test_without_a_limit_of_its_own_a_slow_call_takes_the_others_with_it(boxed: Sandbox) -> None:
+    calls = ("f(2)", "f(3)", "f(4)")
+    (run,) = boxed.run_programs([ProgramJob(HANGS_ON_THREE, calls)])
+    statuses = [result.status for result in run.calls]
+    assert statuses == [CallStatus.VALUE, CallStatus.TIMEOUT, CallStatus.TIMEOUT]
+    assert run.calls[1].detail == "cpu"
+
+
+def test_a_program_that_is_always_slow_is_given_up_when_its_time_is_over(
+    config: SandboxConfig,
+) -> None:
+    limits = config.model_copy(update={"call_cpu_s": 0.4, "wall_s": 20.0})
+    program = "import time\ndef f(n):\n    end = time.process_time() + n\n"
+    program += "    while time.process_time() < end:\n        pass\n    return n"
+    with open_sandbox(limits) as sandbox:
+        (run,) = sandbox.run_programs(
+            [ProgramJob(program, ("f(9)", "f(0)", *["f(9)"] * 9, "f(0)"))]
+        )
+    # Three slow calls use up the second that it has; the first call is asked again in vain.
+    assert [result.status for result in run.calls] == [
+        *(CallStatus.TIMEOUT, CallStatus.VALUE),
+        *[CallStatus.TIMEOUT] * 10,
+    ]
+
+
+def test_a_program_is_asked_no_more_after_so_many_slow_calls(config: SandboxConfig) -> None:
+    limits = config.model_copy(update={"call_cpu_s": 0.1, "max_slow_calls": 2})
+    with open_sandbox(limits) as sandbox:
+        calls = ("f(0)", "f(3)", "f(1)", "f(3)", "f(2)")
+        (run,) = sandbox.run_programs([ProgramJob(HANGS_ON_THREE, calls)])
+    values = [result.value for result in run.calls]
+    assert values == [0, None, 1, None, None]
+    assert {result.status for result in run.calls[3:]} == {CallStatus.TIMEOUT}
+
+
+def test_a_call_that_sleeps_is_ended_by_the_wall_clock(config: SandboxConfig) -> None:
+    limits = config.model_copy(update={"call_cpu_s": 0.1, "wall_s": 0.5})
+    with open_sandbox(limits) as sandbox:
+        (run,) = sandbox.run_programs([ProgramJob("import time", ("1", "time.sleep(9)", "2"))])
+    assert [(result.status, result.detail) for result in run.calls] == [
+        (CallStatus.VALUE, ""),
+        *[(CallStatus.TIMEOUT, "wall")] * 2,
+    ]

@@ -25,8 +25,13 @@ from harness_core.sandbox.inside.zygote import Ending, cpu_time_s, reap_child, r
 
 _MAX_EXTENSIONS: Final = 3
 _COMPUTING_SHARE: Final = 0.1
+_SHORTEST_WAIT_S: Final = 0.01
 _LISTENERS: Final = frozenset({messages.LOADED, messages.VALUE, messages.RAISED, messages.NOT_DATA})
 """After these answers a candidate waits for the next question."""
+
+
+class SlowCallError(Exception):
+    """One call used more CPU time than a call may."""
 
 
 class Child:
@@ -53,12 +58,20 @@ class Child:
         self._bytes_left = output_bytes
         self._is_listening = False
         self.is_alive = True
+        self.spent_s = 0.0
+        """CPU time of its whole life, once it has ended."""
 
-    def exchange(self, kind: int, payload: bytes) -> Frame:
-        """Send one frame and wait for one; a process that misbehaves is ended on the spot."""
+    def exchange(self, kind: int, payload: bytes, *, cpu_s: float | None = None) -> Frame:
+        """Send one frame and wait for one; a process that misbehaves is ended on the spot.
+
+        With `cpu_s`, so is one that uses more CPU time for this answer.
+        """
         try:
             number = self._ask(kind, payload)
-            frame = self._hear(kind, number)
+            frame = self._hear(kind, number, cpu_s)
+        except SlowCallError:
+            self._reap()
+            return Frame(messages.TIMEOUT, messages.SLOW_CALL)
         except DeadlineError:
             self._reap()
             return Frame(messages.TIMEOUT, b"wall")
@@ -86,7 +99,9 @@ class Child:
         write_frame(self._request_fd, Frame(kind, payload, number), deadline=self._deadline)
         return number
 
-    def _hear(self, kind: int, number: int) -> Frame:
+    def _hear(self, kind: int, number: int, cpu_s: float | None) -> Frame:
+        if cpu_s is not None:
+            self._wait_for_call(cpu_s)
         while True:
             try:
                 wait(self._reply_fd, select.POLLIN, self._deadline)
@@ -101,6 +116,21 @@ class Child:
         if self._bytes_left < 0:  # reading it all would cost the grader more than it the candidate
             raise ClosedError
         return frame
+
+    def _wait_for_call(self, cpu_s: float) -> None:
+        """Until there is an answer or the process is out of time; a call may not take too much."""
+        limit_s = cpu_time_s(self._pid) + cpu_s
+        left_s = cpu_s
+        while (now := time.monotonic()) < self._deadline:
+            try:
+                wait(self._reply_fd, select.POLLIN, min(self._deadline, now + left_s))
+            except DeadlineError:
+                left_s = max(limit_s - cpu_time_s(self._pid), 0.0)
+                if not left_s:
+                    raise SlowCallError from None
+                left_s = max(left_s, _SHORTEST_WAIT_S)
+            else:
+                return
 
     def _is_starved(self) -> bool:
         """Whether it computes on a busy machine; it gets more wall time, its CPU limit decides."""
@@ -122,4 +152,6 @@ class Child:
         self.is_alive = False
         os.close(self._request_fd)
         os.close(self._reply_fd)
-        return reap_child(self._control)
+        ending = reap_child(self._control)
+        self.spent_s = ending.cpu_s
+        return ending

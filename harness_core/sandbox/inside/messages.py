@@ -46,6 +46,9 @@ UNUSABLE: Final = ord("U")
 
 # What the runner says for a process that gave no proper answer.
 TIMEOUT: Final = ord("T")
+"""Which limit it was: `wall`, `cpu`, or that of one call."""
+SLOW_CALL: Final = b"call"
+"""Payload of TIMEOUT where one call took too long, so that others may still be asked."""
 DIED: Final = ord("D")
 TAMPERED: Final = ord("!")
 

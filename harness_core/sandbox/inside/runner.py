@@ -8,6 +8,8 @@ nonce of the run on each reply.
 import json
 import os
 import socket
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,8 @@ class _Settings:
     values: ValueLimits
     output_bytes: int
     wall_s: float
+    call_cpu_s: float | None
+    max_slow_calls: int | None
     is_jailed: bool
     readable: tuple[str, ...]
     devices: tuple[str, ...]
@@ -51,6 +55,8 @@ class _Settings:
             values=ValueLimits(**tree["values"]),
             output_bytes=tree["output_bytes"],
             wall_s=tree["wall_s"],
+            call_cpu_s=tree["call_cpu_s"],
+            max_slow_calls=tree["max_slow_calls"],
             is_jailed=tree["is_jailed"],
             readable=tuple(tree["readable"]),
             devices=tuple(tree["devices"]),
@@ -145,17 +151,50 @@ class _Relay:
 
     def _run(self, content: bytes) -> list[Frame]:
         program, calls, scripts = json.loads(content)
-        questions = [(messages.CALL, call) for call in calls]
-        questions += [(messages.SCRIPT, script) for script in scripts]
-        frames = [self._open(messages.PROGRAM, program.encode("utf-8", "surrogatepass"))]
+        frames = [self._open(messages.PROGRAM, _bytes(program))]
         if frames[0].kind == messages.LOADED:
-            for kind, text in questions:
-                frames.append(self._send(kind, text.encode("utf-8", "surrogatepass")))
-                if self._child is None:
-                    break
+            frames += self._ask_calls(program, calls)
+            frames += self._ask_scripts(scripts)
         if self._close().kind == messages.TAMPERED:
             frames.append(Frame(messages.TAMPERED, b""))
         return frames
+
+    def _ask_calls(self, program: str, calls: list[str]) -> Iterator[Frame]:
+        """Answers to calls, up to one that ends the process.
+
+        After a slow call a fresh process goes on, while the program may have another slow one.
+        """
+        start, spent_s, n_slow = time.monotonic(), 0.0, 0
+        for call in calls:
+            child = self._child
+            if child is None:
+                return
+            frame = self._send(messages.CALL, _bytes(call), cpu_s=self._settings.call_cpu_s)
+            yield frame
+            if frame == Frame(messages.TIMEOUT, messages.SLOW_CALL):
+                spent_s += child.spent_s
+                n_slow += 1
+                if self._is_over(time.monotonic() - start, spent_s, n_slow):
+                    return
+                again = self._open(messages.PROGRAM, _bytes(program))
+                if again.kind == messages.TAMPERED:
+                    yield again
+                if again.kind != messages.LOADED:
+                    return
+
+    def _is_over(self, wall_s: float, cpu_s: float, n_slow: int) -> bool:
+        """Whether a program has used up what it may use over all its processes."""
+        settings = self._settings
+        is_late = wall_s >= settings.wall_s or cpu_s >= settings.limits.cpu_s
+        return is_late or (
+            settings.max_slow_calls is not None and n_slow >= settings.max_slow_calls
+        )
+
+    def _ask_scripts(self, scripts: list[str]) -> Iterator[Frame]:
+        for script in scripts:
+            if self._child is None:
+                return
+            yield self._send(messages.SCRIPT, _bytes(script))
 
     def _open(self, kind: int, payload: bytes) -> Frame:
         self._close()
@@ -170,10 +209,10 @@ class _Relay:
         )
         return self._send(kind, payload)
 
-    def _send(self, kind: int, payload: bytes) -> Frame:
+    def _send(self, kind: int, payload: bytes, *, cpu_s: float | None = None) -> Frame:
         if self._child is None:
             return Frame(messages.DIED, b"")
-        frame = self._child.exchange(kind, payload)
+        frame = self._child.exchange(kind, payload, cpu_s=cpu_s)
         if not self._child.is_alive:
             self._child = None
         return frame
@@ -182,6 +221,10 @@ class _Relay:
         is_tampered = self._child is not None and not self._child.end()
         self._child = None
         return Frame(messages.TAMPERED if is_tampered else messages.CLOSE, b"")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _sweep(folder: Path) -> None:
