@@ -83,7 +83,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("choices", "--workdir", _PACKS, "--study", "curriculum", "--study", "old_and_new"),
             "Training: curriculum, old and new logs",
             choices_section,
-            beside_min=5,
+            beside_min=4,
         ),
         "finetuning": Bench(
             ("choices", "--workdir", _PACKS, "--study", "finetuning"),
@@ -98,7 +98,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Students without a transformer",
             distil_section,
-            beside_min=6,
+            beside_min=7,
         ),
         "actions": Bench(
             (
@@ -111,7 +111,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Harness actions, replayed on real logs",
             actions_section,
-            beside_min=7,
+            beside_min=4,
         ),
         "closed-loop": Bench(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
@@ -124,7 +124,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             "An agent in front of a simulated model, the controller between",
             demo_section,
             script="examples/demo.py",
-            beside_min=7,
+            beside_min=5,
         ),
         "score": Bench(("score", "--workdir", "{root}/score"), "Time of a decision", score_section),
         "proxy": Bench(

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.machine import describe_machine
-from benchmarks.selection.ablations_training import ABLATIONS, Material
+from benchmarks.selection.ablations_training import ABLATIONS
+from benchmarks.selection.arms import Material
 from benchmarks.selection.packs import PACKS, packs_folder, prepare_pack
 from harness_core.errors import ParameterError
 from harness_core.stages.dag import Workspace

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from typing import Any, Final
 from filelock import FileLock
 
 from benchmarks.machine import describe_machine
+from benchmarks.orphans import end_with
 from benchmarks.selection.ablations import ABLATIONS
 from benchmarks.selection.methods import METHODS
 from benchmarks.selection.mixing import mixing_table, prepare_together
@@ -88,10 +90,8 @@ def compare_selection(
         overrides=tuple(overrides),
     )
     before, after = _order(specs, mixed)
-    quiet = not _LOG.isEnabledFor(logging.INFO)
-    with ProcessPoolExecutor(
-        n_jobs, get_context("spawn"), initializer=partial(log_to_stderr, quiet=quiet)
-    ) as pool:
+    begin = partial(_begin_worker, os.getpid(), quiet=not _LOG.isEnabledFor(logging.INFO))
+    with ProcessPoolExecutor(n_jobs, get_context("spawn"), begin) as pool:
         jobs = {name: pool.submit(job, name) for name in before}
         together = pool.submit(mixing) if mixed else None
         jobs |= {name: pool.submit(job, name) for name in after}
@@ -112,6 +112,11 @@ def compare_selection(
         "seed": seed,
         "machine": describe_machine(),
     }
+
+
+def _begin_worker(parent: int, *, quiet: bool) -> None:
+    log_to_stderr(quiet=quiet)
+    end_with(parent)
 
 
 def _order(names: Collection[str], mixed: Collection[str]) -> tuple[list[str], list[str]]:

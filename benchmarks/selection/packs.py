@@ -102,8 +102,8 @@ PACKS: Final[Mapping[str, PackSpec]] = MappingProxyType(
             sources=(Source(path="gsm8k_solutions", importer="gsm8k_solutions"),)
         ),
         "tot": PackSpec(sources=(Source(path="tot", importer="tot"),)),
-        "reflexion": PackSpec(sources=(Source(path="reflexion", importer="reflexion"),)),
         "classeval": PackSpec(sources=(Source(path="classeval", importer="classeval"),)),
+        "reflexion": PackSpec(sources=(Source(path="reflexion", importer="reflexion"),)),
     }
 )
 

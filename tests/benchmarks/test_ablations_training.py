@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.selection import ablations_training
-from benchmarks.selection.ablations_training import ABLATIONS, CHOSEN, PUBLISHED, Material
+from benchmarks.selection.ablations_training import ABLATIONS, CHOSEN, PUBLISHED
+from benchmarks.selection.arms import Material
 from benchmarks.selection.cut_features import pack_under
 from benchmarks.selection.pack import Pack
 from harness_core.evaluation.subsets import labelled
