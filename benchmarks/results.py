@@ -83,13 +83,13 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("choices", "--workdir", _PACKS, "--study", "curriculum", "--study", "old_and_new"),
             "Training: curriculum, old and new logs",
             choices_section,
-            beside_min=4,
+            beside_min=3,
         ),
         "finetuning": Bench(
             ("choices", "--workdir", _PACKS, "--study", "finetuning"),
             "Training: a fine-tuned encoder",
             choices_section,
-            beside_min=8,
+            beside_min=7,
         ),
         "distil": Bench(
             (
@@ -98,7 +98,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ),
             "Students without a transformer",
             distil_section,
-            beside_min=7,
+            beside_min=5.5,
         ),
         "actions": Bench(
             (
@@ -117,7 +117,7 @@ BENCHES: Final[Mapping[str, Bench]] = MappingProxyType(
             ("closed-loop", "--workdir", "{root}/closed-loop"),
             "Closed loop on the simulated agent",
             closed_loop_section,
-            beside_min=6,
+            beside_min=6.5,
         ),
         "demo": Bench(
             ("--workdir", "{root}/demo"),

@@ -44,7 +44,7 @@ _FINETUNE: Final[Mapping[str, Any]] = MappingProxyType(
         "lora": None,
         "n_folds": 2,
         "max_texts": 4000,
-        "n_updates": 120,
+        "n_updates": 80,
         "n_groups": 4,
         "group_size": 6,
         "learning_rate": 0.0002,
