@@ -45,8 +45,9 @@ def test_an_agent_that_mlflow_traced_becomes_trajectories(
     assert export_traces(tracked.tracking_uri, "agent", tmp_path / "out") == N_RUNS
     imported = read_folder("mlflow_traces", tmp_path / "out")
     assert imported.rejects == []
-    *others, trajectory = imported.trajectories
-    assert [item.outcome.success for item in others] == [None] * (N_RUNS - 1)
+    assert len(imported.trajectories) == N_RUNS
+    # Runs that began in the same millisecond come in any order; a person judged one of them.
+    (trajectory,) = (item for item in imported.trajectories if item.outcome.success is not None)
     assert trajectory.agent.name == "forecast"
     assert trajectory.task.description == "How warm is it in Rome?"
     first, last = trajectory.steps
