@@ -65,6 +65,8 @@ class Bench:
 
 
 _AT_ONCE: Final = 2
+_SOURCES: Final = (":/", ":/!docs/results.md")
+"""What figures depend on: all files but the one that is written from them."""
 _PACKS: Final = "{root}/packs"
 _ACTIONS: Final = ("ldb", "lats", "reflexion", "tau_bench", "mint_alfworld", "sql")
 
@@ -231,7 +233,7 @@ def _run(name: str, bench: Bench, root: Path) -> dict[str, Any]:
         "arguments": shown,
         "seconds": time.perf_counter() - start,
         "commit": _git("rev-parse", "--short=12", "HEAD") or "unknown",
-        "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "--", *_SOURCES)),
         "machine": describe_machine(),
         "figures": json.loads(done.stdout),
     }
