@@ -15,10 +15,8 @@ import numpy as np
 from harness_core.features.batch import DecisionGroup, TransitionArrays
 from harness_core.learners.checkpoint import load_critic, save_critic
 from harness_core.learners.config import TrainConfig
-from harness_core.learners.linear import load_linear
 from harness_core.learners.networks import NetworkSpec
 from harness_core.learners.trainer import Fitted
-from harness_core.learners.trees import load_trees
 
 FOLDER: Final = ".harness/fold_models"
 
@@ -58,14 +56,13 @@ def kept_models(root: Path, key: str, *, n_folds: int) -> tuple[Fitted, ...] | N
 
 
 def _read(folder: Path) -> Fitted:
-    network = load_critic(folder).network
-    width = network.spec.n_state + network.spec.n_relative
+    critic = load_critic(folder)
     return Fitted(
-        network=network,
+        network=critic.network,
         checks=(),
         kept_at={},
-        trees=load_trees(folder, n_attempt=width, n_state=network.spec.n_state),
-        linear=load_linear(folder, width=width),
+        trees=critic.trees,
+        linear=critic.linear,
     )
 
 

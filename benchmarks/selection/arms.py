@@ -112,10 +112,9 @@ def _fit_heads(pack: Pack, seed: int) -> Heads:
     config = pack.params.train.model_copy(update={"seed": seed})
     spec = network_spec(pack.groups, config, pack.params.rewards.weights.model_dump())
     pools = make_pools(pack.groups, pack.transitions, spec, config, set_relative)
-    places = {task: fold for task, (fold, _) in pools.fold_and_split.items()}
     found = []
     for fold in range(pools.n_folds):
-        data = pools.data(frozenset(task for task, place in places.items() if place != fold))
+        data = pools.outside(fold)
         trees = fit_trees(data, config.trees, seed=seed)
         found.append((trees, fit_linear(data, config.linear, seed=seed)))
     return Heads(of_fold=tuple(found), wall_s=time.perf_counter() - started)

@@ -104,11 +104,10 @@ def _with_linear_head(
 ) -> list[Fitted]:
     pools = _POOLS(pack, config.seed)
     linear = config.linear.model_copy(update={"share": share})
-    heads = []
-    for fold in range(len(fitted)):
-        known = {task for task, (place, _) in pools.fold_and_split.items() if place != fold}
-        heads.append(fit_linear(pools.data(frozenset(known)), linear, seed=config.seed))
-    return [replace(each, linear=head) for each, head in zip(fitted, heads, strict=True)]
+    return [
+        replace(each, linear=fit_linear(pools.outside(fold), linear, seed=config.seed))
+        for fold, each in enumerate(fitted)
+    ]
 
 
 def networks_alone(config: TrainConfig) -> TrainConfig:

@@ -54,6 +54,16 @@ class Critic:
         return self._network
 
     @property
+    def trees(self) -> TreeHeads:
+        """The trees beside the networks, if any."""
+        return self._trees
+
+    @property
+    def linear(self) -> LinearHead | None:
+        """The linear head beside the networks, if there is one."""
+        return self._linear
+
+    @property
     def expected(self) -> NetworkSpec:
         """Widths of the inputs, components of the outputs."""
         return self._network.spec

@@ -241,6 +241,10 @@ class Pools:
             task for task, (fold, split) in self.fold_and_split.items() if predicate(fold, split)
         )
 
+    def outside(self, left_out: int) -> TrainingData:
+        """What the tasks of all folds but one hold."""
+        return self.data(self.tasks(lambda fold, _: fold != left_out))
+
     def data(self, tasks: frozenset[str]) -> TrainingData:
         """What the tasks hold."""
         allowed = sorted(tasks)
