@@ -66,7 +66,7 @@ integration: .venv/.ok .venv-d3rlpy/.ok
 	$(BIN)/uv pip install -q --python .venv-optillm/bin/python -c constraints.txt "cerebras-cloud-sdk==1.91.0" "math-verify==0.9.0" "z3-solver==4.15.4.0" aiohttp flask networkx numpy openai pyyaml sympy
 	touch $@
 
-# Writes docs/results.md: an hour on two quiet cores from an empty folder, where programs of 16,000
+# Writes docs/results.md: 55 minutes on two quiet cores from an empty folder, where programs of 16,000
 # candidates are run first. Other tools grade without isolation.
 bench: .venv/.ok .venv-d3rlpy/.ok .venv-optillm/.ok
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"

@@ -246,7 +246,7 @@ def everything(
         bool, typer.Option(help="Run again what has figures already; --no-fresh goes on.")
     ] = True,
 ) -> None:
-    """Run the benchmarks and write `docs/results.md`: an hour, the first time, on two cores."""
+    """Run the benchmarks and write `docs/results.md`: 55 minutes, the first time, on two cores."""
     from benchmarks.results import make_results  # noqa: PLC0415  # what it runs brings more
 
     make_results(workdir.resolve(), target, only=only or (), fresh=fresh)
